@@ -1,0 +1,1 @@
+"""MCPL (MCP Live) for Python."""
