@@ -1,0 +1,112 @@
+"""Line framing: bytes in any chunks to whole messages, and back.
+
+Owns: where a message ends on a byte stream. A message is one line, ended by LF (0x0A) and by nothing else;
+the end of input ends the last one. CR before LF and blank lines are tolerated; U+2028, U+2029, NEL, VT and FF
+are ordinary bytes of their message. Does not own: what is inside a line (``messages``), and I/O.
+"""
+
+from __future__ import annotations
+
+from ..errors import MalformedMessageError
+
+__all__ = ("DEFAULT_MAX_MESSAGE_BYTES", "LineDecoder", "encode_line")
+
+#: 16 MiB. An inline image in base64 fits; a peer that never ends its line is stopped.
+DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+
+
+def encode_line(message: bytes) -> bytes:
+    """One message as a line.
+
+    JSON text holds a raw LF or CR only as white space between tokens (inside strings both must be escaped,
+    RFC 8259 section 7), so replacing them keeps the value of a message that was pretty-printed elsewhere.
+    """
+    if b"\n" in message or b"\r" in message:
+        message = message.replace(b"\r", b" ").replace(b"\n", b" ")
+    return message + b"\n"
+
+
+class LineDecoder:
+    """Splits a byte stream into messages, incrementally.
+
+    An over-long line is skipped up to its LF without being buffered; its error lands in ``errors``, which
+    the caller empties.
+
+    Args:
+        max_message_bytes: the longest line that is a message, in bytes, without its line ending.
+    """
+
+    __slots__ = ("_held", "_parts", "_skipped", "errors", "max_message_bytes")
+
+    def __init__(self, max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES) -> None:
+        self.max_message_bytes = max_message_bytes
+        self.errors: list[MalformedMessageError] = []
+        self._parts: list[bytes] = []
+        self._held = 0
+        #: Bytes of an over-long line dropped so far; 0 when no line is being skipped.
+        self._skipped = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The messages that ``data`` completes, in order, without line endings and without blank lines."""
+        if b"\n" not in data:
+            self._hold(data)
+            return []
+        lines = data.split(b"\n")
+        if self._parts or self._skipped:
+            lines[0] = self._finish(lines[0])
+        tail = lines.pop()
+        if len(data) > self.max_message_bytes:
+            lines = [self._checked(line) for line in lines]
+        if tail:
+            self._hold(tail)
+        if b"\r" in data:
+            # A CR may also have arrived at the end of the chunk before.
+            lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
+        elif lines[0].endswith(b"\r"):
+            lines[0] = lines[0][:-1]
+        return [line for line in lines if line and not line.isspace()]
+
+    def finish(self) -> list[bytes]:
+        """The last message when the input ended without LF: a list of one, or empty."""
+        return self.feed(b"\n") if self._parts or self._skipped else []
+
+    def _hold(self, data: bytes) -> None:
+        if self._skipped:
+            self._skipped += len(data)
+            return
+        self._parts.append(data)
+        self._held += len(data)
+        # One byte more, for the CR that may end the line.
+        if self._held > self.max_message_bytes + 1:
+            line = b"".join(self._parts)
+            self._drop(line)
+
+    def _drop(self, line: bytes) -> None:
+        self._skipped = len(line)
+        self._excerpt_error(line)
+        self._parts.clear()
+        self._held = 0
+
+    def _excerpt_error(self, line: bytes) -> None:
+        limit = self.max_message_bytes
+        self.errors.append(
+            MalformedMessageError("too-long", f"a line of more than {limit} bytes", line[:200])
+        )
+
+    def _finish(self, rest: bytes) -> bytes:
+        """The line whose beginning was held back; empty when it was over-long."""
+        if self._skipped:
+            self._skipped = 0
+            return b""
+        self._parts.append(rest)
+        line = b"".join(self._parts)
+        self._parts.clear()
+        self._held = 0
+        return self._checked(line)
+
+    def _checked(self, line: bytes) -> bytes:
+        size = len(line) - line.endswith(b"\r")
+        if size <= self.max_message_bytes:
+            return line
+        self._excerpt_error(line)
+        return b""

@@ -1,0 +1,298 @@
+"""The sans-I/O JSON-RPC peer: both sides of a connection look the same to it (JSON-RPC 2.0).
+
+Owns: our request ids, who waits for which answer, which of the peer's requests are still unanswered, and the
+states of closing, as a table. Texts go in (``receive``) and events come out; calls go in (``request``,
+``respond``, ...) and texts come out. Does not own: bytes on a wire, waiting, time, and what a method means,
+except ``notifications/cancelled``, which takes an answer back (MCP).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from ..errors import (
+    ERR_INVALID_REQUEST,
+    InvalidParams,
+    LocalProtocolError,
+    MalformedMessageError,
+    MessageTooLargeError,
+    RpcError,
+)
+from .framing import DEFAULT_MAX_MESSAGE_BYTES
+from .messages import (
+    DEFAULT_MAX_DEPTH,
+    Failure,
+    Id,
+    Malformed,
+    Notification,
+    Request,
+    Success,
+    decode_message,
+    encode_failure,
+    encode_notification,
+    encode_request,
+    encode_response,
+)
+
+__all__ = (
+    "TRANSITIONS",
+    "Answer",
+    "Event",
+    "Peer",
+    "PeerState",
+    "Problem",
+    "Refusal",
+    "Stray",
+    "Trigger",
+)
+
+W = TypeVar("W")
+
+
+class PeerState(Enum):
+    """Where a connection is between its beginning and its end."""
+
+    OPEN = "open"
+    #: We ended our output on purpose; the input goes on.
+    WRITE_ENDED = "write-ended"
+    #: The input ended; requests already accepted are still being answered.
+    DRAINING = "draining"
+    CLOSED = "closed"
+
+
+class Trigger(Enum):
+    """What moves a connection to another state."""
+
+    SEND_EOF = "send-eof"
+    INPUT_ENDED = "input-ended"
+    #: As ``INPUT_ENDED``, where somebody is still answering accepted requests.
+    INPUT_ENDED_SERVING = "input-ended-serving"
+    DRAINED = "drained"
+    INPUT_FAILED = "input-failed"
+    OUTPUT_FAILED = "output-failed"
+    CLOSE = "close"
+
+
+_OPEN, _WRITE_ENDED, _DRAINING, _CLOSED = PeerState
+
+#: All transitions there are. A pair that is missing here changes nothing.
+TRANSITIONS: dict[tuple[PeerState, Trigger], PeerState] = {
+    (_OPEN, Trigger.SEND_EOF): _WRITE_ENDED,
+    (_OPEN, Trigger.INPUT_ENDED): _CLOSED,
+    (_OPEN, Trigger.INPUT_ENDED_SERVING): _DRAINING,
+    (_OPEN, Trigger.INPUT_FAILED): _CLOSED,
+    (_OPEN, Trigger.OUTPUT_FAILED): _CLOSED,
+    (_OPEN, Trigger.CLOSE): _CLOSED,
+    (_WRITE_ENDED, Trigger.INPUT_ENDED): _CLOSED,
+    (_WRITE_ENDED, Trigger.INPUT_ENDED_SERVING): _CLOSED,
+    (_WRITE_ENDED, Trigger.INPUT_FAILED): _CLOSED,
+    (_WRITE_ENDED, Trigger.CLOSE): _CLOSED,
+    (_DRAINING, Trigger.DRAINED): _CLOSED,
+    (_DRAINING, Trigger.SEND_EOF): _CLOSED,
+    (_DRAINING, Trigger.INPUT_FAILED): _CLOSED,
+    (_DRAINING, Trigger.OUTPUT_FAILED): _CLOSED,
+    (_DRAINING, Trigger.CLOSE): _CLOSED,
+}
+
+
+class Answer(msgspec.Struct, Generic[W], gc=False):
+    """A result came for a request of ours; ``waiter`` is what ``request`` was given."""
+
+    waiter: W
+    result: Raw
+
+
+class Refusal(msgspec.Struct, Generic[W]):
+    """An error came for a request of ours."""
+
+    waiter: W
+    error: RpcError
+
+
+class Stray(msgspec.Struct):
+    """A response that nobody waits for: unknown, late, or sent twice."""
+
+    id: Id
+
+
+class Problem(msgspec.Struct):
+    """Something to report that is no message; the connection goes on.
+
+    Attributes:
+        error: a ``MalformedMessageError``, or the ``RpcError`` of a response with id null.
+        reply: the text to answer with, or ``None``.
+    """
+
+    error: MalformedMessageError | RpcError
+    reply: bytes | None = None
+
+
+Event = Request | Notification | Answer[W] | Refusal[W] | Stray | Problem
+
+_CANCELLED = "notifications/cancelled"
+#: Marks an unanswered request that its sender took back; its answer is not sent.
+_TAKEN_BACK = object()
+
+
+class Peer(Generic[W]):
+    """One end of a JSON-RPC connection.
+
+    Args:
+        max_message_bytes: the longest outgoing message, in bytes.
+        max_depth: the deepest nesting of an incoming message.
+    """
+
+    __slots__ = ("_in_flight", "_last_id", "max_depth", "max_message_bytes", "pending", "state")
+
+    def __init__(
+        self,
+        *,
+        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        max_depth: int = DEFAULT_MAX_DEPTH,
+    ) -> None:
+        self.max_message_bytes = max_message_bytes
+        self.max_depth = max_depth
+        self.state = PeerState.OPEN
+        #: Our unanswered requests: id -> what ``request`` was given.
+        self.pending: dict[Id, W] = {}
+        self._in_flight: dict[Id, object] = {}
+        self._last_id = 0
+
+    # -- state
+
+    def move(self, trigger: Trigger) -> bool:
+        """Follows the table; true when the state changed."""
+        state = TRANSITIONS.get((self.state, trigger))
+        if state is None:
+            return False
+        self.state = state
+        return True
+
+    @property
+    def can_send(self) -> bool:
+        """Whether messages may still be sent."""
+        return self.state is PeerState.OPEN or self.state is PeerState.DRAINING
+
+    @property
+    def unanswered(self) -> list[Id]:
+        """The peer's requests that are neither answered nor taken back."""
+        return [id for id, state in self._in_flight.items() if state is not _TAKEN_BACK]
+
+    # -- out
+
+    def request(self, method: str, params: Any, waiter: W) -> tuple[int, bytes]:
+        """A request of ours: its id and its text. Ids are 1, 2, 3, ...
+
+        Raises:
+            UnencodableError: ``params`` have no JSON form.
+            MessageTooLargeError: the text is over the limit.
+        """
+        id = self._last_id + 1
+        text = self._fitting(encode_request(id, method, params))
+        self._last_id = id
+        self.pending[id] = waiter
+        return id, text
+
+    def notify(self, method: str, params: Any) -> bytes:
+        """The text of a notification.
+
+        Raises:
+            UnencodableError: ``params`` have no JSON form.
+            MessageTooLargeError: the text is over the limit.
+        """
+        return self._fitting(encode_notification(method, params))
+
+    def respond(self, id: Id, result: Any) -> bytes | None:
+        """The text that answers the peer's request ``id``; ``None`` when the peer took the request back.
+
+        Raises:
+            LocalProtocolError: no request with this id is waiting (answered already, or never asked).
+            UnencodableError: ``result`` has no JSON form; the request still waits.
+            MessageTooLargeError: the text is over the limit; the request still waits.
+        """
+        return self._settle(id, self._fitting(encode_response(id, result)) if self._wants(id) else None)
+
+    def refuse(self, id: Id, code: int, message: str, data: Any = None) -> bytes | None:
+        """As ``respond``, with an error.
+
+        Raises:
+            LocalProtocolError: no request with this id is waiting.
+            UnencodableError: ``data`` has no JSON form; the request still waits.
+            MessageTooLargeError: the text is over the limit; the request still waits.
+        """
+        text = self._fitting(encode_failure(id, code, message, data)) if self._wants(id) else None
+        return self._settle(id, text)
+
+    def forget(self, id: Id, reason: str) -> bytes | None:
+        """Gives up on a request of ours: the notice for the peer, ``None`` when it was answered already."""
+        if self.pending.pop(id, None) is None:
+            return None
+        return encode_notification(_CANCELLED, {"requestId": id, "reason": reason})
+
+    def _fitting(self, text: bytes) -> bytes:
+        if len(text) > self.max_message_bytes:
+            raise MessageTooLargeError(len(text), self.max_message_bytes)
+        return text
+
+    def _wants(self, id: Id) -> bool:
+        try:
+            return self._in_flight[id] is not _TAKEN_BACK
+        except KeyError:
+            raise LocalProtocolError(f"no request with id {id!r} is waiting for an answer") from None
+
+    def _settle(self, id: Id, text: bytes | None) -> bytes | None:
+        del self._in_flight[id]
+        return text
+
+    # -- in
+
+    def receive(self, text: bytes) -> Event[W]:
+        """What one incoming text means. Never raises."""
+        message = decode_message(text, max_depth=self.max_depth)
+        if isinstance(message, Notification):
+            if message.method == _CANCELLED:
+                self._take_back(message)
+            return message
+        if isinstance(message, Request):
+            return self._on_request(message, text)
+        if isinstance(message, Malformed):
+            return self._on_malformed(message)
+        id = message.id
+        if id is None:
+            assert isinstance(message, Failure)
+            return Problem(message.error)
+        if id not in self.pending:
+            return Stray(id)
+        waiter = self.pending.pop(id)
+        return (
+            Answer(waiter, message.result) if isinstance(message, Success) else Refusal(waiter, message.error)
+        )
+
+    def _on_request(self, message: Request, text: bytes) -> Event[W]:
+        id = message.id
+        if self._in_flight.get(id, _TAKEN_BACK) is not _TAKEN_BACK:
+            error = MalformedMessageError("duplicate-id", f"request {id!r} is still being answered", text)
+            return Problem(error, encode_failure(id, ERR_INVALID_REQUEST, "this id is still being answered"))
+        self._in_flight[id] = message.method
+        return message
+
+    def _on_malformed(self, message: Malformed) -> Event[W]:
+        if message.reply_id is UNSET:
+            return Problem(message.error)
+        detail = message.error.detail or message.error.kind
+        reply = encode_failure(message.reply_id, ERR_INVALID_REQUEST, f"Invalid Request: {detail}")
+        return Problem(message.error, reply)
+
+    def _take_back(self, message: Notification) -> None:
+        try:
+            params = message.params
+        except InvalidParams:
+            return
+        id: Any = params.get("requestId") if isinstance(params, dict) else None
+        # An initialize request cannot be taken back (MCP 2025-11-25, cancellation).
+        if type(id) in (int, str) and self._in_flight.get(id, "initialize") != "initialize":
+            self._in_flight[id] = _TAKEN_BACK
