@@ -89,9 +89,7 @@ class LineDecoder:
 
     def _excerpt_error(self, line: bytes) -> None:
         limit = self.max_message_bytes
-        self.errors.append(
-            MalformedMessageError("too-long", f"a line of more than {limit} bytes", line[:200])
-        )
+        self.errors.append(MalformedMessageError("too-long", f"a line of more than {limit} bytes", line[:200]))
 
     def _finish(self, rest: bytes) -> bytes:
         """The line whose beginning was held back; empty when it was over-long."""

@@ -252,9 +252,7 @@ def _not_an_object(value: Any, text: bytes) -> Malformed:
     return _malformed("invalid-request", "not an object", text)
 
 
-def _malformed(
-    kind: MalformedKind, detail: str, text: bytes, reply_id: Id | None | UnsetType = UNSET
-) -> Malformed:
+def _malformed(kind: MalformedKind, detail: str, text: bytes, reply_id: Id | None | UnsetType = UNSET) -> Malformed:
     return Malformed(MalformedMessageError(kind, detail, text[:200]), reply_id)
 
 
@@ -285,9 +283,7 @@ def _read_error(raw: Raw) -> RpcError:
     if value is None:
         return rpc_error(RpcError.default_code, "the peer answered with neither a result nor an error")
     if not isinstance(value, dict):
-        return rpc_error(
-            RpcError.default_code, f"the peer answered with an error that is no object: {value!r:.200}"
-        )
+        return rpc_error(RpcError.default_code, f"the peer answered with an error that is no object: {value!r:.200}")
     code, message = value.get("code"), value.get("message")
     if type(code) is not int:
         whole = _whole(code)

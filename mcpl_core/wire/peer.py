@@ -268,9 +268,7 @@ class Peer(Generic[W]):
         if id not in self.pending:
             return Stray(id)
         waiter = self.pending.pop(id)
-        return (
-            Answer(waiter, message.result) if isinstance(message, Success) else Refusal(waiter, message.error)
-        )
+        return Answer(waiter, message.result) if isinstance(message, Success) else Refusal(waiter, message.error)
 
     def _on_request(self, message: Request, text: bytes) -> Event[W]:
         id = message.id

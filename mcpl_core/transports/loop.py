@@ -1,0 +1,213 @@
+"""What asyncio and trio do differently, in one place.
+
+Owns: a value that one task waits for and any code sets, calls in the next turn, and timers; each with the
+cheapest means of its event loop. Does not own: tasks (AnyIO's task group, ``tasks``) and I/O.
+
+Futures and ``call_at`` of asyncio are used as they are: an AnyIO event or cancel scope per message would cost a
+multiple of the message itself. On trio the same interface stands on ``trio.lowlevel``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+if TYPE_CHECKING:
+    import outcome
+
+__all__ = ("AsyncioLoop", "EventLoop", "TimerHandle", "TrioLoop", "Waiter", "current_loop")
+
+
+class Waiter(Protocol):
+    """A value that one task awaits and that is set once, from synchronous code, in the same event loop."""
+
+    def done(self) -> bool:
+        """Whether a value or an exception was set, or the wait was cancelled."""
+
+    def set_result(self, result: Any, /) -> None:
+        """Wakes the task with a value."""
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """Wakes the task with an exception."""
+
+    def __await__(self) -> Generator[Any, Any, Any]: ...
+
+
+class TimerHandle(Protocol):
+    """A call that is to be made later."""
+
+    def cancel(self) -> None:
+        """The call is not made; nothing happens when it was made already."""
+
+
+class EventLoop(ABC):
+    """The services of the running event loop that a connection and its transport need.
+
+    Attributes:
+        tasks: the task group that owns every task of the connection.
+    """
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        self.tasks = tasks
+
+    @abstractmethod
+    def time(self) -> float:
+        """The loop's clock, in seconds."""
+
+    @abstractmethod
+    def waiter(self) -> Waiter:
+        """A new waiter."""
+
+    @abstractmethod
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Calls ``callback`` in a later turn of the loop, in the order of the calls to this method."""
+
+    @abstractmethod
+    def call_at(self, when: float, callback: Callable[[], object]) -> TimerHandle:
+        """Calls ``callback`` when the loop's clock has reached ``when``."""
+
+
+class AsyncioLoop(EventLoop):
+    """asyncio and uvloop."""
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        super().__init__(tasks)
+        self.loop = asyncio.get_running_loop()
+        self.time = self.loop.time  # type: ignore[method-assign]
+        self.waiter = self.loop.create_future  # type: ignore[method-assign]
+
+    def time(self) -> float:  # pragma: no cover - replaced in __init__, which saves a call per message
+        return self.loop.time()
+
+    def waiter(self) -> Waiter:  # pragma: no cover - as above
+        return self.loop.create_future()
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self.loop.call_soon(callback)
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> TimerHandle:
+        return self.loop.call_at(when, callback)
+
+
+class _TrioTimer:
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback: Callable[[], object] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class _TrioWaiter:
+    __slots__ = ("_outcome", "_task", "_trio")
+
+    def __init__(self, trio: Any) -> None:
+        self._trio = trio
+        self._outcome: outcome.Outcome[Any] | None = None
+        self._task: Any = None
+
+    def done(self) -> bool:
+        return self._outcome is not None
+
+    def set_result(self, result: Any, /) -> None:
+        self._set(self._trio.outcome.Value(result))
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        self._set(self._trio.outcome.Error(exception))
+
+    def _set(self, outcome: outcome.Outcome[Any]) -> None:
+        self._outcome = outcome
+        if self._task is not None:
+            task, self._task = self._task, None
+            self._trio.reschedule(task, outcome)
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Any:
+        if self._outcome is not None:
+            await self._trio.checkpoint()
+            return self._outcome.unwrap()
+        self._task = self._trio.current_task()
+
+        def abort(_: object) -> Any:
+            self._task = None
+            self._outcome = self._trio.outcome.Value(None)
+            return self._trio.abort_succeeded
+
+        return await self._trio.wait_task_rescheduled(abort)
+
+
+class _TrioParts:
+    """The names of trio that are needed per message, looked up once."""
+
+    def __init__(self) -> None:
+        import outcome
+        import trio
+
+        self.outcome = outcome
+        self.checkpoint = trio.lowlevel.checkpoint
+        self.current_task = trio.lowlevel.current_task
+        self.reschedule = trio.lowlevel.reschedule
+        self.wait_task_rescheduled = trio.lowlevel.wait_task_rescheduled
+        self.abort_succeeded = trio.lowlevel.Abort.SUCCEEDED
+        self.current_time = trio.current_time
+        self.run_sync_soon = trio.lowlevel.current_trio_token().run_sync_soon
+
+
+class TrioLoop(EventLoop):
+    """trio. Timers run in one task of ``tasks``, started with the first of them."""
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        super().__init__(tasks)
+        self._trio = _TrioParts()
+        self._timers: list[tuple[float, int, _TrioTimer]] = []
+        self._order = count()
+        self._earlier: anyio.Event | None = None
+
+    def time(self) -> float:
+        now: float = self._trio.current_time()
+        return now
+
+    def waiter(self) -> Waiter:
+        return _TrioWaiter(self._trio)
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self._trio.run_sync_soon(callback)
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> TimerHandle:
+        timer = _TrioTimer(callback)
+        heapq.heappush(self._timers, (when, next(self._order), timer))
+        if self._earlier is None:
+            self._earlier = anyio.Event()
+            self.tasks.start_soon(self._run_timers, name="mcpl timers")
+        elif self._timers[0][2] is timer:
+            self._earlier.set()
+        return timer
+
+    async def _run_timers(self) -> None:
+        while True:
+            now = self.time()
+            while self._timers and self._timers[0][0] <= now:
+                callback = heapq.heappop(self._timers)[2].callback
+                if callback is not None:
+                    callback()
+            self._earlier = anyio.Event()
+            wait = self._timers[0][0] - self.time() if self._timers else float("inf")
+            with anyio.move_on_after(wait):
+                await self._earlier.wait()
+
+
+def current_loop(tasks: TaskGroup) -> EventLoop:
+    """The services of the event loop that runs now."""
+    trio = sys.modules.get("trio")
+    return TrioLoop(tasks) if trio is not None and trio.lowlevel.in_trio_run() else AsyncioLoop(tasks)
