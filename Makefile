@@ -1,0 +1,88 @@
+# Needs Python 3.11 or newer with venv and ensurepip; everything else goes into .venv.
+PYTHON ?= python3
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+# COVERAGE=1 runs the suite under coverage, for `make coverage-gate` to judge.
+COVERAGE ?=
+RUN_TESTS = $(BIN)/python $(if $(COVERAGE),-m coverage run) -m pytest
+
+# Layers 0 to 3: every branch is covered. The rest is reported.
+comma := ,
+space := $(subst ,, )
+GATED := errors.py trees.py capabilities.py content.py tags.py uris.py wire/*.py protocol/*.py grants.py receipts.py negotiation.py manifest/*.py
+GATED_FILES := $(subst $(space),$(comma),$(addprefix mcpl_core/,$(GATED)))
+
+.PHONY: help setup demo test lint format types coverage coverage-gate bench wheel clean
+
+help:
+	@echo "make setup | demo | test | lint | format | types | coverage | bench | wheel | clean"
+
+# Anew when the dependencies change, not each time.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[dev]'
+	@touch $@
+
+setup: $(READY)
+
+demo: $(READY)
+	$(BIN)/mcpl demo
+
+test: $(READY)
+	$(RUN_TESTS)
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: $(READY)
+	$(BIN)/mypy
+
+coverage:
+	$(MAKE) test COVERAGE=1
+	$(MAKE) coverage-gate
+
+coverage-gate: $(READY)
+	$(BIN)/python -m coverage report --include='$(GATED_FILES)' --fail-under=100
+	@echo "Outside the gate:"
+	@$(BIN)/python -m coverage report --omit='$(GATED_FILES)' --fail-under=0
+
+bench: $(READY)
+	@shopt -s nullglob; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+# Built, installed alone, imported and run outside the tree; then with the extra that the command needs.
+wheel: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --wheel --outdir dist . >/dev/null
+	@here=$$PWD; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	wheel=$$(echo "$$here"/dist/*.whl); \
+	install=("$$dir/venv/bin/python" -m pip install --disable-pip-version-check -q -c "$$here/constraints.txt"); \
+	$(PYTHON) -m venv "$$dir/venv"; \
+	"$${install[@]}" "$$wheel"; \
+	cd "$$dir"; \
+	venv/bin/python -I -c "import mcpl_core, pathlib; \
+	root = pathlib.Path(mcpl_core.__file__).parent; \
+	assert root.is_relative_to('$$dir'), root; \
+	assert (root / 'py.typed').is_file(), 'no py.typed in the wheel'; \
+	assert list((root / 'vectors').rglob('*.json')), 'no vectors in the wheel'; \
+	print('imported from the wheel:', mcpl_core.__version__)"; \
+	status=0; venv/bin/mcpl --help >out 2>err || status=$$?; \
+	if [ $$status -ne 2 ] || ! grep -q 'mcp-live-core\[cli\]' out err; then \
+	  echo "mcpl without its extra: status $$status"; cat out err; exit 1; fi; \
+	echo "without [cli]: $$(cat out err)"; \
+	"$${install[@]}" "$$wheel[cli]"; \
+	venv/bin/mcpl --help >/dev/null; \
+	echo "the wheel works on its own: $$(basename "$$wheel")"
+
+clean:
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
+	find mcpl_core tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,45 @@
+"""Fixtures for the whole suite: the async backends, and which tests carry which requirement ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+#: Requirement id -> node ids of the collected tests that carry it.
+_SPEC_MARKS = pytest.StashKey[dict[str, list[str]]]()
+
+_BACKENDS = [
+    pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio"),
+    pytest.param(
+        ("asyncio", {"use_uvloop": True}),
+        id="uvloop",
+        marks=pytest.mark.skipif(find_spec("uvloop") is None, reason="uvloop is not installed"),
+    ),
+    pytest.param(("trio", {}), id="trio"),
+]
+
+
+@pytest.fixture(params=_BACKENDS)
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """Each async test runs on asyncio, on asyncio with uvloop, and on trio."""
+    backend: tuple[str, dict[str, Any]] = request.param
+    return backend
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Record the ``spec`` marks; reports (``--junit-xml``) show the ids of each test."""
+    marks = config.stash.setdefault(_SPEC_MARKS, {})
+    for item in items:
+        for mark in item.iter_markers("spec"):
+            for spec_id in mark.args:
+                marks.setdefault(spec_id, []).append(item.nodeid)
+                item.user_properties.append(("spec", spec_id))
+
+
+@pytest.fixture
+def collected_spec_marks(request: pytest.FixtureRequest) -> Mapping[str, list[str]]:
+    """Requirement id -> node ids, of the tests collected in this run (which may be a part of the suite)."""
+    return request.config.stash.get(_SPEC_MARKS, {})
