@@ -14,7 +14,7 @@ RUN_TESTS = $(BIN)/python $(if $(COVERAGE),-m coverage run) -m pytest
 # Layers 0 to 3: every branch is covered. The rest is reported.
 comma := ,
 space := $(subst ,, )
-GATED := errors.py trees.py capabilities.py content.py tags.py uris.py wire/*.py protocol/*.py grants.py receipts.py negotiation.py manifest/*.py
+GATED := errors.py trees.py capabilities.py content.py tags.py treatment.py ontology.py uris.py wire/*.py protocol/*.py grants.py receipts.py negotiation.py inbox.py manifest/*.py
 GATED_FILES := $(subst $(space),$(comma),$(addprefix mcpl_core/,$(GATED)))
 
 .PHONY: help setup demo test lint format types coverage coverage-gate bench wheel clean

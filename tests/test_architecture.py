@@ -17,10 +17,10 @@ PACKAGE = "mcpl_core"
 
 #: Unit (a module or subpackage at the top) -> layer. The root itself re-exports layers 0 to 4.
 LAYERS = {
-    "_version": 0, "errors": 0, "trees": 0, "capabilities": 0, "content": 0, "tags": 0, "uris": 0,
+    "_version": 0, "errors": 0, "trees": 0, "capabilities": 0, "content": 0, "tags": 0, "treatment": 0, "ontology": 0, "uris": 0,
     "wire": 1,
     "protocol": 2,
-    "grants": 3, "receipts": 3, "negotiation": 3, "manifest": 3,
+    "grants": 3, "receipts": 3, "negotiation": 3, "manifest": 3, "inbox": 3,
     "connection": 4, "transports": 4, "": 4,
     "host": 5, "server": 5, "relay": 5,
     "toolsets": 6, "mcp": 6, "catalog": 6, "approvals": 6,
@@ -32,6 +32,8 @@ SIBLINGS = {
     "capabilities": {"errors", "trees"},
     "content": {"errors", "trees"},
     "tags": {"errors", "trees"},
+    "treatment": {"errors", "trees", "tags"},
+    "ontology": {"errors", "trees", "tags", "treatment"},
     "uris": {"errors"},
     "receipts": {"grants"},
     "negotiation": {"grants", "receipts"},
