@@ -17,7 +17,8 @@ PACKAGE = "mcpl_core"
 
 #: Unit (a module or subpackage at the top) -> layer. The root itself re-exports layers 0 to 4.
 LAYERS = {
-    "_version": 0, "errors": 0, "trees": 0, "capabilities": 0, "content": 0, "tags": 0, "treatment": 0, "ontology": 0, "uris": 0,
+    "_version": 0, "errors": 0, "trees": 0, "capabilities": 0, "content": 0, "uris": 0,
+    "tags": 0, "treatment": 0, "ontology": 0,
     "wire": 1,
     "protocol": 2,
     "grants": 3, "receipts": 3, "negotiation": 3, "manifest": 3, "inbox": 3,
