@@ -10,6 +10,7 @@ does). Errors carry facts as attributes; the sentence is built from them in ``__
     |   +-- UnencodableError             a value has no JSON form (NaN, an unknown type)
     +-- RemoteProtocolError              the peer sent something the protocol does not allow
     |   +-- MalformedMessageError        one message could not be read; the connection goes on
+    |   +-- InvalidResultError           an answer does not have the shape of its method's result
     |   +-- QueueOverflowError           the peer flooded us past the hard limit; the connection closed
     +-- TransportError                   the carrier failed (reset, broken pipe, failed dial)
     |   +-- ProcessExitedError           a child process ended
@@ -55,6 +56,7 @@ __all__ = (
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
+    "InvalidResultError",
     "InvalidValueError",
     "LocalProtocolError",
     "MalformedMessageError",
@@ -204,6 +206,25 @@ class MalformedMessageError(RemoteProtocolError):
         if self.detail:
             text += f": {self.detail}"
         return f"{text}: {self.excerpt!r}" if self.excerpt else text
+
+
+class InvalidResultError(RemoteProtocolError):
+    """The peer answered a request with a result of another shape.
+
+    Attributes:
+        method: the request's method.
+        path: where in the result, as ``$.a.b[0]``.
+        detail: what is wrong there.
+    """
+
+    def __init__(self, method: str, detail: str, path: str = "$") -> None:
+        super().__init__(method, detail, path)
+        self.method = method
+        self.detail = detail
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"the result of {self.method} is not what it should be, at {self.path}: {self.detail}"
 
 
 class QueueOverflowError(RemoteProtocolError):

@@ -15,6 +15,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from itertools import count
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
@@ -23,7 +24,7 @@ from anyio.abc import TaskGroup
 if TYPE_CHECKING:
     import outcome
 
-__all__ = ("AsyncioLoop", "EventLoop", "TimerHandle", "TrioLoop", "Waiter", "current_loop")
+__all__ = ("AsyncioLoop", "CancelGuard", "EventLoop", "TimerHandle", "TrioLoop", "Waiter", "current_loop")
 
 
 class Waiter(Protocol):
@@ -46,6 +47,21 @@ class TimerHandle(Protocol):
 
     def cancel(self) -> None:
         """The call is not made; nothing happens when it was made already."""
+
+
+class CancelGuard(Protocol):
+    """A block of one task that other code may cancel: ``with guard: ...``, any number of times in that task.
+
+    A cancelled block ends as if it had returned; cancellation of the task itself passes through.
+    """
+
+    def __enter__(self) -> object: ...
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
+    ) -> bool | None: ...
+
+    def cancel(self) -> None:
+        """Cancels the block that is entered now; nothing happens when none is."""
 
 
 class EventLoop(ABC):
@@ -74,6 +90,64 @@ class EventLoop(ABC):
     def call_at(self, when: float, callback: Callable[[], object]) -> TimerHandle:
         """Calls ``callback`` when the loop's clock has reached ``when``."""
 
+    @abstractmethod
+    def cancel_guard(self) -> CancelGuard:
+        """A guard for blocks of the current task."""
+
+
+class _AsyncioGuard:
+    """Cancels through the task itself: an AnyIO scope costs several times what a short handler does."""
+
+    __slots__ = ("_entered", "_requested", "_task")
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._entered = False
+        self._requested = False
+
+    def __enter__(self) -> None:
+        self._entered = True
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
+    ) -> bool:
+        self._entered = False
+        if not self._requested:
+            return False
+        self._requested = False
+        # What is left after taking our own request away is somebody else's, and goes on.
+        return self._task.uncancel() == 0 and exc_type is not None and issubclass(exc_type, asyncio.CancelledError)
+
+    def cancel(self) -> None:
+        if self._entered and not self._requested:
+            self._requested = True
+            self._task.cancel()
+
+
+class _TrioGuard:
+    __slots__ = ("_make", "_scope")
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._scope: Any = None
+
+    def __enter__(self) -> None:
+        self._scope = self._make()
+        self._scope.__enter__()
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
+    ) -> bool | None:
+        scope, self._scope = self._scope, None
+        swallowed: bool | None = scope.__exit__(exc_type, exc, tb)
+        return swallowed
+
+    def cancel(self) -> None:
+        if self._scope is not None:
+            self._scope.cancel()
+
 
 class AsyncioLoop(EventLoop):
     """asyncio and uvloop."""
@@ -95,6 +169,9 @@ class AsyncioLoop(EventLoop):
 
     def call_at(self, when: float, callback: Callable[[], object]) -> TimerHandle:
         return self.loop.call_at(when, callback)
+
+    def cancel_guard(self) -> CancelGuard:
+        return _AsyncioGuard()
 
 
 class _TrioTimer:
@@ -161,6 +238,7 @@ class _TrioParts:
         self.wait_task_rescheduled = trio.lowlevel.wait_task_rescheduled
         self.abort_succeeded = trio.lowlevel.Abort.SUCCEEDED
         self.current_time = trio.current_time
+        self.cancel_scope = trio.CancelScope
         self.run_sync_soon = trio.lowlevel.current_trio_token().run_sync_soon
 
 
@@ -193,6 +271,9 @@ class TrioLoop(EventLoop):
         elif self._timers[0][2] is timer:
             self._earlier.set()
         return timer
+
+    def cancel_guard(self) -> CancelGuard:
+        return _TrioGuard(self._trio.cancel_scope)
 
     async def _run_timers(self) -> None:
         while True:

@@ -214,7 +214,7 @@ class Peer(Generic[W]):
             UnencodableError: ``result`` has no JSON form; the request still waits.
             MessageTooLargeError: the text is over the limit; the request still waits.
         """
-        return self._settle(id, self._fitting(encode_response(id, result)) if self._wants(id) else None)
+        return self._settle(id, self._fitting(encode_response(id, result)) if self.wants(id) else None)
 
     def refuse(self, id: Id, code: int, message: str, data: Any = None) -> bytes | None:
         """As ``respond``, with an error.
@@ -224,7 +224,7 @@ class Peer(Generic[W]):
             UnencodableError: ``data`` has no JSON form; the request still waits.
             MessageTooLargeError: the text is over the limit; the request still waits.
         """
-        text = self._fitting(encode_failure(id, code, message, data)) if self._wants(id) else None
+        text = self._fitting(encode_failure(id, code, message, data)) if self.wants(id) else None
         return self._settle(id, text)
 
     def forget(self, id: Id, reason: str) -> bytes | None:
@@ -238,7 +238,12 @@ class Peer(Generic[W]):
             raise MessageTooLargeError(len(text), self.max_message_bytes)
         return text
 
-    def _wants(self, id: Id) -> bool:
+    def wants(self, id: Id) -> bool:
+        """Whether the peer's request ``id`` still wants an answer: false when the peer took it back.
+
+        Raises:
+            LocalProtocolError: no request with this id is waiting.
+        """
         try:
             return self._in_flight[id] is not _TAKEN_BACK
         except KeyError:

@@ -1,0 +1,406 @@
+"""The connection: a sans-I/O peer and a transport, put together.
+
+Owns: the meeting of bytes and tasks. What comes in wakes the task that waits for it straight from the read
+callback; what goes out is handed to the transport in the order of the calls; one timer serves all timeouts; closing
+happens once and takes effect before it is reported. Does not own: framing and ids (``wire``), how bytes travel
+(``transports``), the ways to make one (``constructors``), the way in (``intake``), handlers (``dispatch``), what
+methods mean and who may call them (the runtimes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, overload
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import UNSET, Raw, UnsetType
+
+from .constructors import Constructors
+from .dispatch import Dispatcher, Handlers, Router
+from .errors import (
+    ConnectionClosedError,
+    ConnectionTimeoutError,
+    InvalidResultError,
+    InvalidValueError,
+    LocalProtocolError,
+)
+from .inbox import InboxLimits
+from .intake import Intake
+from .observers import Observers
+from .options import DEFAULT_REQUEST_TIMEOUT, ConnectionOptions, ConnectionStats
+from .timeouts import Deadline, Deadlines
+from .transports.base import Transport
+from .transports.loop import EventLoop, Waiter, current_loop
+from .wire.framing import DEFAULT_MAX_MESSAGE_BYTES
+from .wire.messages import DEFAULT_MAX_DEPTH, Id, Notification, Request
+from .wire.peer import Peer, PeerState, Trigger
+from .wire.values import decode_value
+
+__all__ = ("McplConnection",)
+
+T = TypeVar("T")
+
+
+class McplConnection(Constructors):
+    """A JSON-RPC connection to one peer, in either role. An async context manager; nothing runs before it is
+    entered, and every task it needs ends with it.
+
+    Use one of: ``next_message`` or ``async for`` (pull), ``serve`` (handlers).
+
+    Args:
+        transport: what carries the messages; this connection owns it.
+        options: see ``ConnectionOptions``.
+    """
+
+    def __init__(self, transport: Transport, **options: Unpack[ConnectionOptions]) -> None:
+        self._transport = transport
+        self.request_timeout = options.get("request_timeout", DEFAULT_REQUEST_TIMEOUT)
+        self._peer: Peer[Waiter] = Peer(
+            max_message_bytes=options.get("max_message_bytes", DEFAULT_MAX_MESSAGE_BYTES),
+            max_depth=options.get("max_depth", DEFAULT_MAX_DEPTH),
+        )
+        self._observers = Observers(transport.name)
+        self._intake = Intake(
+            self._peer,
+            transport,
+            options.get("limits", InboxLimits()),
+            options.get("discard_unread", False),
+            self._observers,
+            self._move,
+            self._write,
+        )
+        self._tasks: TaskGroup | None = None
+        self._loop: EventLoop | None = None
+        self._deadlines: Deadlines | None = None
+        self._reason: BaseException | None = None
+        self._drains: list[Waiter] = []
+        self._sent = 0
+
+    # ------------------------------------------------------------------------------------ life
+
+    async def __aenter__(self) -> Self:
+        if self._tasks is not None or self.is_closed:
+            raise LocalProtocolError("a connection is entered once")
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        loop = current_loop(self._tasks)
+        self._deadlines = Deadlines(loop, self._peer.pending, self._expire)
+        try:
+            await self._transport.start(self._intake, loop)
+        except BaseException:
+            self._peer.move(Trigger.CLOSE)
+            await self._end_tasks()
+            raise
+        self._loop = loop
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        try:
+            await self.aclose()
+        finally:
+            await self._end_tasks()
+
+    async def _end_tasks(self) -> None:
+        # The caller's exception is not handed to the group: it would come back wrapped in an ExceptionGroup.
+        assert self._tasks is not None
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(None, None, None)
+
+    async def aclose(self) -> None:
+        """Closes the connection: flushes what was sent, within the transport's bound, and releases the output.
+        From any task, any number of times, also after the peer closed."""
+        self._move(Trigger.CLOSE, None)
+        if self._loop is not None:
+            await self._transport.aclose()
+
+    async def send_eof(self) -> None:
+        """Ends the output on purpose, after what was sent; the input goes on. Nothing can be sent any more."""
+        if self._peer.state is PeerState.OPEN:
+            self._move(Trigger.SEND_EOF, None)
+            await self._transport.send_eof()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection closed. Messages that came before may still wait in ``next_message``."""
+        return self._peer.state is PeerState.CLOSED
+
+    @property
+    def close_reason(self) -> BaseException | None:
+        """The error that closed the connection; ``None`` while open and after an ordinary end."""
+        return self._reason
+
+    @property
+    def transport(self) -> Transport:
+        """What carries the messages."""
+        return self._transport
+
+    @property
+    def stats(self) -> ConnectionStats:
+        """The counters as of now."""
+        return ConnectionStats(
+            sent=self._sent,
+            received=self._intake.received,
+            malformed=self._intake.malformed,
+            stray=self._intake.stray,
+            discarded=self._intake.discarded,
+            pending=len(self._peer.pending),
+            unanswered=len(self._peer.unanswered),
+            queued=len(self._intake.inbox),
+            queued_bytes=self._intake.inbox.bytes,
+        )
+
+    # ------------------------------------------------------------------------------------ observers
+
+    def on_error(self, observer: Callable[[BaseException], object]) -> Callable[[], None]:
+        """Calls ``observer`` with everything that is reported: malformed messages, failures of observers and
+        handlers, and, once, the error that closes the connection. With no observer the ``mcpl_core`` logger
+        gets them. Returns the call that ends it."""
+        return Observers.add(self._observers.error, observer)
+
+    def on_close(self, observer: Callable[[], object]) -> Callable[[], None]:
+        """Calls ``observer`` once, when the connection closed, after its error was reported."""
+        return Observers.add(self._observers.close, observer)
+
+    def on_message(self, observer: Callable[[Request | Notification], object]) -> Callable[[], None]:
+        """Calls ``observer`` with each request and notification as it is taken from the wire, before it is
+        queued. What an observer raises is reported; the message is queued all the same."""
+        return Observers.add(self._observers.message, observer)
+
+    def report(self, error: BaseException) -> None:
+        """Reports an error as the connection reports its own."""
+        self._observers.report(error)
+
+    # ------------------------------------------------------------------------------------ sending
+
+    @overload
+    async def send_request(
+        self, method: str, params: Any = None, *, timeout: float | None | UnsetType = UNSET, result_type: None = None
+    ) -> Any: ...
+    @overload
+    async def send_request(
+        self, method: str, params: Any = None, *, timeout: float | None | UnsetType = UNSET, result_type: type[T]
+    ) -> T: ...
+    async def send_request(
+        self, method: str, params: Any = None, *, timeout: float | None | UnsetType = UNSET, result_type: Any = None
+    ) -> Any:
+        """Sends a request and waits for its answer. Cancelling it, or its timeout, tells the peer with
+        ``notifications/cancelled`` (except for ``initialize``).
+
+        Args:
+            method: the method name.
+            params: anything with a JSON form that is an object or an array; ``None``: left out.
+            timeout: seconds to wait; ``None``: without end; left out: the connection's ``request_timeout``.
+            result_type: what to decode the result as; left out: plain JSON.
+
+        Raises:
+            RpcError: the peer answered with an error (the subclass of its code).
+            ConnectionTimeoutError: no answer in time.
+            ConnectionClosedError: ``outcome`` says whether the request was handed to the transport.
+            UnencodableError, MessageTooLargeError: nothing was sent.
+            InvalidResultError: the result does not fit ``result_type``.
+        """
+        loop = self._entered()
+        if self._peer.state is not PeerState.OPEN:
+            raise ConnectionClosedError("not-sent", self._reason)
+        waiter = loop.waiter()
+        id, text = self._peer.request(method, UNSET if params is None else params, waiter)
+        self._sent += 1
+        self._transport.write(text)
+        if timeout is UNSET:
+            timeout = self.request_timeout
+        if timeout is not None:
+            assert self._deadlines is not None
+            self._deadlines.add(id, timeout, method, len(self._peer.pending))
+        if self._intake.paused:
+            # While we wait for a reply, reading goes on: the reply is behind what we did not read yet.
+            self._intake.resume()
+        try:
+            raw: Raw = await waiter
+        except BaseException:
+            self._abandon(id, method, "the caller gave up")
+            raise
+        try:
+            return decode_value(raw, Any if result_type is None else result_type)
+        except InvalidValueError as exc:
+            raise InvalidResultError(method, exc.detail, exc.path) from exc
+
+    async def send_notification(self, method: str, params: Any = None) -> None:
+        """Sends a notification; waits while the peer does not keep up. After closing it does nothing.
+
+        Raises:
+            UnencodableError, MessageTooLargeError: nothing was sent.
+        """
+        self._entered()
+        if self._peer.can_send:
+            await self._send(self._peer.notify(method, UNSET if params is None else params))
+
+    async def send_response(self, id: Id, result: Any) -> None:
+        """Answers the peer's request ``id``; waits while the peer does not keep up. After closing, and for a
+        request that its sender took back, it does nothing.
+
+        Raises:
+            LocalProtocolError: no request with this id waits for an answer.
+            UnencodableError, MessageTooLargeError: nothing was sent; the request still waits for an answer.
+        """
+        self._entered()
+        if self._peer.can_send and (text := self._peer.respond(id, result)) is not None:
+            await self._send(text)
+
+    async def send_error(self, id: Id, code: int, message: str, data: Any = None) -> None:
+        """Answers the peer's request ``id`` with an error; otherwise as ``send_response``.
+
+        Raises:
+            LocalProtocolError: no request with this id waits for an answer.
+            UnencodableError, MessageTooLargeError: nothing was sent; the request still waits for an answer.
+        """
+        self._entered()
+        if self._peer.can_send and (text := self._peer.refuse(id, code, message, data)) is not None:
+            await self._send(text)
+
+    async def _send(self, text: bytes) -> None:
+        self._sent += 1
+        self._transport.write(text)
+        if self._transport.behind:
+            await self._drained()
+
+    def _write(self, text: bytes) -> None:
+        """Writes without waiting: answers to malformed messages, and notices."""
+        if self._peer.can_send:
+            self._sent += 1
+            self._transport.write(text)
+
+    async def _drained(self) -> None:
+        """Waits until the transport has caught up or the connection closed."""
+        assert self._loop is not None
+        waiter = self._loop.waiter()
+        self._drains.append(waiter)
+        if len(self._drains) == 1:
+            self._loop.tasks.start_soon(self._watch_drain, name="mcpl drain")
+        await waiter
+
+    async def _watch_drain(self) -> None:
+        await self._transport.drain()
+        self._release_drains()
+
+    def _release_drains(self) -> None:
+        released, self._drains = self._drains, []
+        for waiter in released:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _entered(self) -> EventLoop:
+        if self._loop is None:
+            raise LocalProtocolError("the connection was not entered (async with)")
+        return self._loop
+
+    def _expire(self, deadline: Deadline) -> None:
+        waiter = self._peer.pending[deadline.id]
+        self._abandon(deadline.id, deadline.method, f"no answer within {deadline.timeout:g} s")
+        if not waiter.done():
+            waiter.set_exception(ConnectionTimeoutError(deadline.method, deadline.timeout))
+
+    def _abandon(self, id: Id, method: str, reason: str) -> None:
+        notice = self._peer.forget(id, reason)
+        # An initialize request cannot be cancelled (MCP 2025-11-25, cancellation).
+        if notice is not None and method != "initialize":
+            self._write(notice)
+        self._intake.balance()
+
+    # ------------------------------------------------------------------------------------ receiving
+
+    async def next_message(self) -> Request | Notification:
+        """The next request or notification, in the order of the wire. Cancelling it loses no message.
+
+        Raises:
+            ConnectionClosedError: the connection closed and everything that came before was returned.
+            LocalProtocolError: ``serve`` takes the messages.
+        """
+        loop = self._entered()
+        if self._intake.dispatcher is not None:
+            raise LocalProtocolError("serve() takes the messages of this connection")
+        return await self._intake.next(loop, lambda: self._reason)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Request | Notification:
+        try:
+            return await self.next_message()
+        except ConnectionClosedError:
+            raise StopAsyncIteration from None
+
+    async def serve(self, router: Router | Handlers, *, limit: int = 100, grace: float = 5.0) -> None:
+        """Answers the peer until the connection closed: the push side of the same queue.
+
+        Handlers start in the order of the wire and run concurrently, ``limit`` at a time; an order-sensitive
+        message holds back those behind it until its handler is done. A request that nobody handles gets -32601; a
+        handler that raises an ``RpcError`` answers with it, one that raises anything else, or returns what
+        cannot be encoded, answers -32603 and is reported. ``notifications/cancelled`` cancels the handler.
+
+        When the input ends, requests already accepted are finished and answered within ``grace`` seconds.
+
+        Args:
+            router: a ``Router``, or a mapping from method to ``handler(message)``, sync or async.
+            limit: how many handlers run at once.
+            grace: seconds.
+
+        Raises:
+            LocalProtocolError: something else takes the messages already.
+        """
+        loop = self._entered()
+        if self._intake.dispatcher is not None or self._intake.awaited:
+            raise LocalProtocolError("something else takes the messages of this connection")
+        dispatcher = Dispatcher(self, loop, router if isinstance(router, Router) else Router(router), limit)
+        self._intake.dispatcher = dispatcher
+        try:
+            await dispatcher.run(grace)
+        finally:
+            self._intake.dispatcher = None
+
+    # What the dispatcher needs.
+
+    def _take_unread(self) -> Request | Notification | None:
+        return self._intake.take() if self._intake.inbox else None
+
+    def _has_unread(self) -> bool:
+        return len(self._intake.inbox) > 0
+
+    def _wants(self, id: Id) -> bool:
+        return self._peer.wants(id)
+
+    def _finish_draining(self) -> None:
+        self._move(Trigger.DRAINED, None)
+
+    # ------------------------------------------------------------------------------------ closing
+
+    def _move(self, trigger: Trigger, error: BaseException | None) -> None:
+        """The one place where the connection changes its state. Effects first, then the reports."""
+        if not self._peer.move(trigger) or self._peer.state is PeerState.WRITE_ENDED:
+            return
+        self._fail_pending(error)
+        if self._intake.dispatcher is not None:
+            self._intake.dispatcher.input_ended()
+        if self._peer.state is PeerState.DRAINING:
+            return
+        self._reason = error
+        if self._deadlines is not None:
+            self._deadlines.close()
+        if self._loop is not None:
+            self._transport.pause_reading()
+        self._release_drains()
+        self._intake.wake_all()
+        if error is not None:
+            self._observers.report(error)
+        self._observers.closed()
+
+    def _fail_pending(self, error: BaseException | None) -> None:
+        pending = self._peer.pending
+        waiters = list(pending.values())
+        pending.clear()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(ConnectionClosedError("no-response", error))

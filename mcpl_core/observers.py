@@ -1,0 +1,72 @@
+"""Who is told what happens on a connection.
+
+Owns: the lists of observers, and that an observer that raises loses nothing. Does not own: the order of reports
+(the connection's closing).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from .wire.messages import Notification, Request
+
+__all__ = ("Observers",)
+
+logger = logging.getLogger("mcpl_core")
+
+
+class Observers:
+    """The observers of one connection.
+
+    Args:
+        name: the connection's name in the log.
+    """
+
+    __slots__ = ("close", "error", "message", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.error: list[Callable[[BaseException], object]] = []
+        self.close: list[Callable[[], object]] = []
+        self.message: list[Callable[[Request | Notification], object]] = []
+
+    @staticmethod
+    def add(observers: list[Any], observer: Any) -> Callable[[], None]:
+        """Appends to one of the lists; returns the call that undoes it, any number of times."""
+        observers.append(observer)
+
+        def remove() -> None:
+            if observer in observers:
+                observers.remove(observer)
+
+        return remove
+
+    def report(self, error: BaseException) -> None:
+        """Tells the error observers; with none, the ``mcpl_core`` logger."""
+        if not self.error:
+            # Our own errors say all in their sentence; of other people's the traceback is what helps.
+            foreign = not type(error).__module__.startswith("mcpl_core.")
+            logger.warning("%s: %s", self.name, error, exc_info=error if foreign else None)
+        for observer in tuple(self.error):
+            try:
+                observer(error)
+            except Exception:
+                logger.exception("%s: an error observer failed", self.name)
+
+    def arrived(self, message: Request | Notification) -> None:
+        """Tells the message observers."""
+        for observer in tuple(self.message):
+            try:
+                observer(message)
+            except Exception as exc:
+                self.report(exc)
+
+    def closed(self) -> None:
+        """Tells the close observers."""
+        for observer in tuple(self.close):
+            try:
+                observer()
+            except Exception as exc:
+                self.report(exc)

@@ -1,0 +1,89 @@
+"""The timeouts of all requests of a connection, behind one timer.
+
+Owns: when the next request is due. Does not own: what happens to it then.
+
+A timer or a cancel scope per request costs more than the request: here a request adds one entry to a heap, almost
+always at its end, and an answered one is left there until it comes up or the heap is rebuilt.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Container
+from typing import NamedTuple
+
+from .transports.loop import EventLoop, TimerHandle
+from .wire.messages import Id
+
+__all__ = ("Deadline", "Deadlines")
+
+
+class Deadline(NamedTuple):
+    """When a request is due.
+
+    Attributes:
+        when: on the loop's clock, in seconds.
+        id: the request's id.
+        timeout: seconds it was given.
+        method: its method.
+    """
+
+    when: float
+    id: Id
+    timeout: float
+    method: str
+
+
+class Deadlines:
+    """Deadlines of requests, and the one timer for the earliest.
+
+    Args:
+        loop: clock and timer.
+        pending: the ids that still wait; an id that left it has no deadline any more.
+        expire: called for each request whose time is up.
+    """
+
+    __slots__ = ("_at", "_expire", "_heap", "_loop", "_pending", "_timer")
+
+    def __init__(self, loop: EventLoop, pending: Container[Id], expire: Callable[[Deadline], object]) -> None:
+        self._loop = loop
+        self._pending = pending
+        self._expire = expire
+        self._heap: list[Deadline] = []
+        self._timer: TimerHandle | None = None
+        self._at = 0.0
+
+    def add(self, id: Id, timeout: float, method: str, waiting: int) -> None:
+        """Sets the deadline of a request, ``timeout`` seconds from now; ``waiting``: how many requests wait."""
+        deadline = Deadline(self._loop.time() + timeout, id, timeout, method)
+        heapq.heappush(self._heap, deadline)
+        if self._timer is None or deadline.when < self._at:
+            self._arm(deadline.when)
+        if len(self._heap) > 64 + 4 * waiting:
+            # Most are answered. A rebuild is paid for by the requests since the one before.
+            self._heap = [entry for entry in self._heap if entry.id in self._pending]
+            heapq.heapify(self._heap)
+
+    def close(self) -> None:
+        """Stops the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._heap.clear()
+
+    def _arm(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at = when
+        self._timer = self._loop.call_at(when, self._sweep)
+
+    def _sweep(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        heap, pending = self._heap, self._pending
+        while heap and (heap[0].when <= now or heap[0].id not in pending):
+            deadline = heapq.heappop(heap)
+            if deadline.id in pending:
+                self._expire(deadline)
+        if heap and self._timer is None:
+            self._arm(heap[0].when)
