@@ -25,6 +25,7 @@ from .errors import (
     InvalidResultError,
     InvalidValueError,
     LocalProtocolError,
+    RpcError,
 )
 from .inbox import InboxLimits
 from .intake import Intake
@@ -178,14 +179,32 @@ class McplConnection(Constructors):
 
     @overload
     async def send_request(
-        self, method: str, params: Any = None, *, timeout: float | None | UnsetType = UNSET, result_type: None = None
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | None | UnsetType = UNSET,
+        result_type: None = None,
+        on_sent: Callable[[Id], object] | None = None,
     ) -> Any: ...
     @overload
     async def send_request(
-        self, method: str, params: Any = None, *, timeout: float | None | UnsetType = UNSET, result_type: type[T]
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | None | UnsetType = UNSET,
+        result_type: type[T],
+        on_sent: Callable[[Id], object] | None = None,
     ) -> T: ...
     async def send_request(
-        self, method: str, params: Any = None, *, timeout: float | None | UnsetType = UNSET, result_type: Any = None
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | None | UnsetType = UNSET,
+        result_type: Any = None,
+        on_sent: Callable[[Id], object] | None = None,
     ) -> Any:
         """Sends a request and waits for its answer. Cancelling it, or its timeout, tells the peer with
         ``notifications/cancelled`` (except for ``initialize``).
@@ -195,6 +214,8 @@ class McplConnection(Constructors):
             params: anything with a JSON form that is an object or an array; ``None``: left out.
             timeout: seconds to wait; ``None``: without end; left out: the connection's ``request_timeout``.
             result_type: what to decode the result as; left out: plain JSON.
+            on_sent: called with the request's id once it was handed to the transport, before anything can
+                answer it; for messages that refer to it (``inference/chunk``, progress).
 
         Raises:
             RpcError: the peer answered with an error (the subclass of its code).
@@ -210,6 +231,8 @@ class McplConnection(Constructors):
         id, text = self._peer.request(method, UNSET if params is None else params, waiter)
         self._sent += 1
         self._transport.write(text)
+        if on_sent is not None:
+            on_sent(id)
         if timeout is UNSET:
             timeout = self.request_timeout
         if timeout is not None:
@@ -362,6 +385,15 @@ class McplConnection(Constructors):
             self._intake.dispatcher = None
 
     # What the dispatcher needs.
+
+    def _answer_now(self, id: Id, result: Any, error: RpcError | None) -> None:
+        if self._peer.can_send:
+            if error is None:
+                text = self._peer.respond(id, result)
+            else:
+                text = self._peer.refuse(id, error.code, error.message, error.data)
+            if text is not None:
+                self._write(text)
 
     def _take_unread(self) -> Request | Notification | None:
         return self._intake.take() if self._intake.inbox else None

@@ -38,10 +38,18 @@ H = TypeVar("H", bound=Handler)
 
 
 class Route(NamedTuple):
-    """A handler, and whether the messages behind its message wait until it is done."""
+    """How a method is handled.
+
+    Attributes:
+        handler: what is called.
+        ordered: the messages behind its message wait until it is done.
+        inline: it is called, and answered, as its message is taken from the wire, before anything behind it and
+            before earlier messages that still wait for a worker. It is a plain function.
+    """
 
     handler: Handler
     ordered: bool
+    inline: bool = False
 
 
 class Router:
@@ -59,8 +67,15 @@ class Router:
         for method, handler in (handlers or {}).items():
             self.add(method, handler)
 
-    def add(self, method: str, handler: Handler, *, ordered: bool | None = None) -> None:
-        """Sets the handler of ``method``. ``ordered``: left out, the method table says.
+    def add(self, method: str, handler: Handler, *, ordered: bool | None = None, inline: bool = False) -> None:
+        """Sets the handler of ``method``.
+
+        Args:
+            method: the method name.
+            handler: takes the ``Request`` or ``Notification``; sync or async.
+            ordered: whether the messages behind wait; left out, the method table says.
+            inline: see ``Route``. For what changes how the messages behind are to be understood, and for answers
+                that need no waiting.
 
         Raises:
             LocalProtocolError: the method has a handler already.
@@ -70,13 +85,13 @@ class Router:
         if ordered is None:
             entry = self._methods.get(method)
             ordered = entry is not None and entry.order_sensitive
-        self._routes[method] = Route(handler, ordered)
+        self._routes[method] = Route(handler, ordered, inline)
 
-    def on(self, method: str, *, ordered: bool | None = None) -> Callable[[H], H]:
+    def on(self, method: str, *, ordered: bool | None = None, inline: bool = False) -> Callable[[H], H]:
         """``add`` as a decorator."""
 
         def register(handler: H) -> H:
-            self.add(method, handler, ordered=ordered)
+            self.add(method, handler, ordered=ordered, inline=inline)
             return handler
 
         return register
@@ -101,6 +116,7 @@ class _Served(Protocol):
     def report(self, error: BaseException) -> None: ...
     async def send_response(self, id: Id, result: Any) -> None: ...
     async def send_error(self, id: Id, code: int, message: str, data: Any = None) -> None: ...
+    def _answer_now(self, id: Id, result: Any, error: RpcError | None) -> None: ...
     def _take_unread(self) -> Request | Notification | None: ...
     def _has_unread(self) -> bool: ...
     def _wants(self, id: Id) -> bool: ...
@@ -168,6 +184,31 @@ class Dispatcher:
             self._workers += 1
             self._woken = True
             self._tasks.start_soon(self._work, name="mcpl handler")
+
+    def handle_inline(self, message: Request | Notification) -> bool:
+        """Handles a message at once when its route says so; true when it did."""
+        route = self._router.find(message.method)
+        if route is None or not route.inline:
+            return False
+        result: Any = None
+        error: RpcError | None = None
+        try:
+            result = route.handler(message)
+        except RpcError as exc:
+            error = exc
+            if isinstance(message, Notification):
+                self._connection.report(exc)
+        except Exception as exc:
+            error = self._internal(exc)
+        if isinstance(message, Request):
+            self._answer_inline(message.id, result, error)
+        return True
+
+    def _answer_inline(self, id: Id, result: Any, error: RpcError | None) -> None:
+        try:
+            self._connection._answer_now(id, result, error)
+        except LocalProtocolError as exc:
+            self._connection._answer_now(id, None, self._internal(exc))
 
     def input_ended(self) -> None:
         """The input ended, or the connection closed."""

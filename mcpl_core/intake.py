@@ -106,8 +106,11 @@ class Intake:
         """Queues a message; false when that closed the connection."""
         if self._observers.message:
             self._observers.arrived(message)
-        if self.dispatcher is not None and message.method == "notifications/cancelled":
-            self.dispatcher.cancel_taken_back()
+        if self.dispatcher is not None:
+            if message.method == "notifications/cancelled":
+                self.dispatcher.cancel_taken_back()
+            if self.dispatcher.handle_inline(message):
+                return True
         if not self.inbox.full:
             self.inbox.put(message, size)
         elif self._discard_unread and isinstance(message, Notification):
