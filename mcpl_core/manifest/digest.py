@@ -28,6 +28,7 @@ __all__ = (
     "manifest_canonical_json",
     "manifest_digest",
     "normalized_manifest",
+    "ontology_digest",
     "sort_set",
     "with_revision",
 )
@@ -60,8 +61,7 @@ def manifest_digest(manifest: Any) -> str:
         InvalidValueError: ``manifest_not_object``, ``identifier_charset`` or ``non_finite_number``; ``not_json``
             for a tree that no JSON text has.
     """
-    digest = sha256(_canonical(manifest)).digest()
-    return "sha256:" + urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return _spelled(_canonical(manifest))
 
 
 def manifest_canonical_json(manifest: Any) -> str:
@@ -71,6 +71,17 @@ def manifest_canonical_json(manifest: Any) -> str:
         InvalidValueError: as for ``manifest_digest``.
     """
     return _canonical(manifest).decode()
+
+
+def ontology_digest(ontology: Any) -> str:
+    """The digest of one ``tagOntology`` member, to which an acceptance is bound (SPEC 16.5, 17.5).
+
+    Computed like a revision, over the member alone, but without a look at its identifiers.
+
+    Raises:
+        InvalidValueError: ``non_finite_number`` or ``not_json``.
+    """
+    return _spelled(canonical_bytes(_ontology(ontology) if isinstance(ontology, dict) else ontology))
 
 
 def with_revision(manifest: Any) -> dict[str, Any]:
@@ -93,6 +104,10 @@ def normalized_manifest(manifest: Any) -> dict[str, Any]:
     """
     copy: dict[str, Any] = copy_tree(_sets_in_order(manifest))
     return copy
+
+
+def _spelled(canonical: bytes) -> str:
+    return "sha256:" + urlsafe_b64encode(sha256(canonical).digest()).rstrip(b"=").decode()
 
 
 def _canonical(manifest: Any) -> bytes:

@@ -19,6 +19,7 @@ from mcpl_core.manifest.digest import (
     manifest_canonical_json,
     manifest_digest,
     normalized_manifest,
+    ontology_digest,
     sort_set,
     with_revision,
 )
@@ -289,6 +290,18 @@ def test_normalized_means_without_revision_and_with_sorted_sets() -> None:
     assert [get(steps, normal) for steps in SETS] == [sorted(set(get(steps))) for steps in SETS]
     assert rfc8785.dumps(normal).decode() == manifest_canonical_json(FULL)
     assert normalized_manifest(normal) == normal
+
+
+def test_an_ontology_has_a_digest_of_its_own() -> None:
+    ontology = get(ONTOLOGY)
+    other = json.loads(manifest_canonical_json(FULL))["featureSets"]["memory"]["tagOntology"]
+    assert ontology != other and ontology_digest(ontology) == ontology_digest(other)
+    assert is_manifest_revision(ontology_digest(ontology))
+    others: list[Any] = [ontology, {}, None, [], {"coreTags": ["\u00e9"]}, {"open": 1}]
+    assert len({ontology_digest(value) for value in others}) == len(others)
+    with pytest.raises(InvalidValueError) as caught:
+        ontology_digest({"open": math.nan})
+    assert caught.value.code == "non_finite_number"
 
 
 _names = st.sampled_from(["a", "b", "A", "a.b", "a:b", "a-b", "tools", "chat:dm"])

@@ -212,12 +212,13 @@ def test_depth_is_no_limit(depth: int) -> None:
 
 
 def test_a_copy_shares_nothing_with_its_original() -> None:
-    original = {"a": [{"b": (1, {"c": None})}], "d": {}, "e": "text"}
+    original: dict[str, Any] = {"a": [{"b": (1, {"c": None})}], "d": {}, "e": "text"}
     copy = copy_tree(original)
     assert copy == {"a": [{"b": [1, {"c": None}]}], "d": {}, "e": "text"}
     copy["a"][0]["b"][1]["c"] = copy["d"]["x"] = copy["f"] = 1
     assert original == {"a": [{"b": (1, {"c": None})}], "d": {}, "e": "text"}
-    assert [copy_tree(value) for value in (None, "a", 1.5, [])] == [None, "a", 1.5, []]
+    others: list[Any] = [None, "a", 1.5, []]
+    assert [copy_tree(value) for value in others] == others
 
 
 _CHARACTERS = 'ab"\\\x00\x1f\x7f\x80\u00e9\u2028\ud7ff\ue000\ufb33\uffff\U00010000\U0001f602'
