@@ -77,7 +77,7 @@ BLOCKS = st.builds(
         ([{"type": "text", "text": "hi"}], UnknownContent),
     ],
 )
-@pytest.mark.spec("R-content-1")
+@pytest.mark.spec("R-content-1", "10.3-2")
 def test_the_class_of_a_block(raw: Any, cls: type[ContentBlock]) -> None:
     block = content_block(raw)
     assert type(block) is cls
@@ -105,6 +105,7 @@ def test_a_block_is_left_as_it_is() -> None:
     assert parse_content((block,))[0] is block
 
 
+@pytest.mark.spec("10.3-1")
 def test_a_string_is_one_text_block() -> None:
     assert parse_content("hi") == [{"type": "text", "text": "hi"}]
     assert type(parse_content("hi")[0]) is TextContent
@@ -188,6 +189,7 @@ def test_members_of_blocks_that_were_built_wrongly() -> None:
     assert EmbeddedResource({"type": "resource", "resource": 5}).resource == {}
 
 
+@pytest.mark.spec("10.3-2")
 def test_inline_data() -> None:
     assert image_content(b"\x00\xff", "image/png").decode_data() == b"\x00\xff"
     assert ImageContent({"type": "image", "data": ""}).decode_data() == b""
