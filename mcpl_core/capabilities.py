@@ -264,11 +264,11 @@ def capability_granted(entries: Collection[Any] | None, path: str) -> bool:
     """Whether one of ``entries`` grants ``path`` (SPEC 5.4).
 
     Args:
-        entries: ``effectiveCapabilities``. None, a string, an object or an empty array grants nothing;
-            members that are no strings are passed over.
+        entries: ``effectiveCapabilities`` (a list, tuple or set). Anything else grants nothing, and members
+            that are no strings are passed over.
         path: a full path. A parent grants only itself.
     """
-    if entries is None or isinstance(entries, str | Mapping) or not isinstance(entries, Collection):
+    if not isinstance(entries, list | tuple | set | frozenset):
         return False
     return path in entries or any(
         isinstance(entry, str) and capability_pattern_matches(entry, path) for entry in entries

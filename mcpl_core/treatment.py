@@ -162,8 +162,7 @@ def behavior_to_wire(behavior: Behavior) -> Any:
             return "debounce" if ms is None else {"debounce": ms}
         case Throttle(per_ms):
             return "throttle" if per_ms is None else {"throttle": {"perMs": per_ms}}
-        case Sample(every):
-            return {"sample": {"every": every}}
+    return {"sample": {"every": behavior.every}}
 
 
 def with_interval(behavior: Behavior, ms: int) -> Behavior:
