@@ -26,15 +26,16 @@ from .errors import (
     InvalidValueError,
     LocalProtocolError,
     RpcError,
+    TransportError,
 )
 from .inbox import InboxLimits
 from .intake import Intake
 from .observers import Observers
 from .options import DEFAULT_REQUEST_TIMEOUT, ConnectionOptions, ConnectionStats
+from .outlet import Outlet
 from .timeouts import Deadline, Deadlines
 from .transports.base import Transport
-from .transports.loop import EventLoop, Waiter, current_loop
-from .wire.framing import DEFAULT_MAX_MESSAGE_BYTES
+from .transports.loop import EventLoop, Waiter, current_loop, reject
 from .wire.messages import DEFAULT_MAX_DEPTH, Id, Notification, Request
 from .wire.peer import Peer, PeerState, Trigger
 from .wire.values import decode_value
@@ -56,28 +57,28 @@ class McplConnection(Constructors):
     """
 
     def __init__(self, transport: Transport, **options: Unpack[ConnectionOptions]) -> None:
+        limits = options.get("limits", InboxLimits())
         self._transport = transport
         self.request_timeout = options.get("request_timeout", DEFAULT_REQUEST_TIMEOUT)
         self._peer: Peer[Waiter] = Peer(
-            max_message_bytes=options.get("max_message_bytes", DEFAULT_MAX_MESSAGE_BYTES),
+            max_message_bytes=options.get("max_message_bytes", transport.max_message_bytes),
             max_depth=options.get("max_depth", DEFAULT_MAX_DEPTH),
         )
         self._observers = Observers(transport.name)
+        self._outlet = Outlet(transport, limits.hard_bytes, self._unread_at_peer, self._relieved)
         self._intake = Intake(
             self._peer,
             transport,
-            options.get("limits", InboxLimits()),
+            self._outlet,
+            limits,
             options.get("discard_unread", False),
             self._observers,
             self._move,
-            self._write,
         )
         self._tasks: TaskGroup | None = None
         self._loop: EventLoop | None = None
         self._deadlines: Deadlines | None = None
-        self._reason: BaseException | None = None
-        self._drains: list[Waiter] = []
-        self._sent = 0
+        self._released: anyio.Event | None = None
 
     # ------------------------------------------------------------------------------------ life
 
@@ -88,6 +89,7 @@ class McplConnection(Constructors):
         await self._tasks.__aenter__()
         loop = current_loop(self._tasks)
         self._deadlines = Deadlines(loop, self._peer.pending, self._expire)
+        self._outlet.start(loop)
         try:
             await self._transport.start(self._intake, loop)
         except BaseException:
@@ -113,15 +115,34 @@ class McplConnection(Constructors):
 
     async def aclose(self) -> None:
         """Closes the connection: flushes what was sent, within the transport's bound, and releases the output.
-        From any task, any number of times, also after the peer closed."""
+        From any task, any number of times, also after the peer closed; each call returns when it is done.
+
+        Cancelling it ends the wait. The closing goes on meanwhile, until the ``async with`` block is left: leaving
+        that by cancellation gives up what was not flushed.
+        """
         self._move(Trigger.CLOSE, None)
-        if self._loop is not None:
+        if self._tasks is None:
             await self._transport.aclose()
+        elif self._loop is not None:
+            if self._released is None:
+                self._released = anyio.Event()
+                self._tasks.start_soon(self._release, self._released, name="mcpl close")
+            await self._released.wait()
+
+    async def _release(self, released: anyio.Event) -> None:
+        # In a task of our own, so that a caller that is cancelled (a handler, whose task ends with `serve`) does
+        # not cut off what others have sent.
+        try:
+            await self._transport.aclose()
+        finally:
+            released.set()
 
     async def send_eof(self) -> None:
-        """Ends the output on purpose, after what was sent; the input goes on. Nothing can be sent any more."""
-        if self._peer.state is PeerState.OPEN:
-            self._move(Trigger.SEND_EOF, None)
+        """Ends the output on purpose, after what was sent; the input goes on. Nothing can be sent any more.
+        Where the input has ended already, the connection is closed by it."""
+        self._entered()
+        self._move(Trigger.SEND_EOF, None)
+        if self._peer.state is PeerState.WRITE_ENDED:
             await self._transport.send_eof()
 
     @property
@@ -132,7 +153,7 @@ class McplConnection(Constructors):
     @property
     def close_reason(self) -> BaseException | None:
         """The error that closed the connection; ``None`` while open and after an ordinary end."""
-        return self._reason
+        return self._intake.reason
 
     @property
     def transport(self) -> Transport:
@@ -143,7 +164,7 @@ class McplConnection(Constructors):
     def stats(self) -> ConnectionStats:
         """The counters as of now."""
         return ConnectionStats(
-            sent=self._sent,
+            sent=self._outlet.sent,
             received=self._intake.received,
             malformed=self._intake.malformed,
             stray=self._intake.stray,
@@ -163,12 +184,14 @@ class McplConnection(Constructors):
         return Observers.add(self._observers.error, observer)
 
     def on_close(self, observer: Callable[[], object]) -> Callable[[], None]:
-        """Calls ``observer`` once, when the connection closed, after its error was reported."""
+        """Calls ``observer`` once, when the connection closed, after its error was reported. One that is added
+        later is not called. Returns the call that ends it."""
         return Observers.add(self._observers.close, observer)
 
     def on_message(self, observer: Callable[[Request | Notification], object]) -> Callable[[], None]:
         """Calls ``observer`` with each request and notification as it is taken from the wire, before it is
-        queued. What an observer raises is reported; the message is queued all the same."""
+        queued. What an observer raises is reported; the message is queued all the same. Returns the call that
+        ends it."""
         return Observers.add(self._observers.message, observer)
 
     def report(self, error: BaseException) -> None:
@@ -223,29 +246,33 @@ class McplConnection(Constructors):
             ConnectionClosedError: ``outcome`` says whether the request was handed to the transport.
             UnencodableError, MessageTooLargeError: nothing was sent.
             InvalidResultError: the result does not fit ``result_type``.
+            InvalidValueError: ``timeout`` is not a number (NaN); nothing was sent.
         """
         loop = self._entered()
         if self._peer.state is not PeerState.OPEN:
-            raise ConnectionClosedError("not-sent", self._reason)
-        waiter = loop.waiter()
-        id, text = self._peer.request(method, UNSET if params is None else params, waiter)
-        self._sent += 1
-        self._transport.write(text)
-        if on_sent is not None:
-            on_sent(id)
+            raise ConnectionClosedError("not-sent", self._intake.reason)
         if timeout is UNSET:
             timeout = self.request_timeout
-        if timeout is not None:
-            assert self._deadlines is not None
-            self._deadlines.add(id, timeout, method, len(self._peer.pending))
-        if self._intake.paused:
-            # While we wait for a reply, reading goes on: the reply is behind what we did not read yet.
-            self._intake.resume()
+        assert self._deadlines is not None
+        due = None if timeout is None else self._deadlines.due(timeout)
+        waiter = loop.waiter()
+        id, text = self._peer.request(method, UNSET if params is None else params, waiter)
         try:
+            if due is not None and timeout is not None:
+                self._deadlines.add(Deadline(due, id, timeout, method))
+            self._outlet.write(text)
+            if on_sent is not None:
+                on_sent(id)
+            if self._intake.paused:
+                # While we wait for a reply, reading goes on: the reply is behind what we did not read yet.
+                self._intake.resume()
             raw: Raw = await waiter
         except BaseException:
             self._abandon(id, method, "the caller gave up")
             raise
+        finally:
+            # It holds its exception, whose traceback holds this frame.
+            del waiter
         try:
             return decode_value(raw, Any if result_type is None else result_type)
         except InvalidValueError as exc:
@@ -259,7 +286,7 @@ class McplConnection(Constructors):
         """
         self._entered()
         if self._peer.can_send:
-            await self._send(self._peer.notify(method, UNSET if params is None else params))
+            await self._outlet.send(self._peer.notify(method, UNSET if params is None else params))
 
     async def send_response(self, id: Id, result: Any) -> None:
         """Answers the peer's request ``id``; waits while the peer does not keep up. After closing, and for a
@@ -270,8 +297,8 @@ class McplConnection(Constructors):
             UnencodableError, MessageTooLargeError: nothing was sent; the request still waits for an answer.
         """
         self._entered()
-        if self._peer.can_send and (text := self._peer.respond(id, result)) is not None:
-            await self._send(text)
+        if (text := self._answer(id, result, None)) is not None:
+            await self._outlet.send(text)
 
     async def send_error(self, id: Id, code: int, message: str, data: Any = None) -> None:
         """Answers the peer's request ``id`` with an error; otherwise as ``send_response``.
@@ -281,39 +308,8 @@ class McplConnection(Constructors):
             UnencodableError, MessageTooLargeError: nothing was sent; the request still waits for an answer.
         """
         self._entered()
-        if self._peer.can_send and (text := self._peer.refuse(id, code, message, data)) is not None:
-            await self._send(text)
-
-    async def _send(self, text: bytes) -> None:
-        self._sent += 1
-        self._transport.write(text)
-        if self._transport.behind:
-            await self._drained()
-
-    def _write(self, text: bytes) -> None:
-        """Writes without waiting: answers to malformed messages, and notices."""
-        if self._peer.can_send:
-            self._sent += 1
-            self._transport.write(text)
-
-    async def _drained(self) -> None:
-        """Waits until the transport has caught up or the connection closed."""
-        assert self._loop is not None
-        waiter = self._loop.waiter()
-        self._drains.append(waiter)
-        if len(self._drains) == 1:
-            self._loop.tasks.start_soon(self._watch_drain, name="mcpl drain")
-        await waiter
-
-    async def _watch_drain(self) -> None:
-        await self._transport.drain()
-        self._release_drains()
-
-    def _release_drains(self) -> None:
-        released, self._drains = self._drains, []
-        for waiter in released:
-            if not waiter.done():
-                waiter.set_result(None)
+        if (text := self._answer(id, None, RpcError(code, message, data))) is not None:
+            await self._outlet.send(text)
 
     def _entered(self) -> EventLoop:
         if self._loop is None:
@@ -323,15 +319,20 @@ class McplConnection(Constructors):
     def _expire(self, deadline: Deadline) -> None:
         waiter = self._peer.pending[deadline.id]
         self._abandon(deadline.id, deadline.method, f"no answer within {deadline.timeout:g} s")
-        if not waiter.done():
-            waiter.set_exception(ConnectionTimeoutError(deadline.method, deadline.timeout))
+        reject(waiter, ConnectionTimeoutError(deadline.method, deadline.timeout))
 
     def _abandon(self, id: Id, method: str, reason: str) -> None:
         notice = self._peer.forget(id, reason)
         # An initialize request cannot be cancelled (MCP 2025-11-25, cancellation).
-        if notice is not None and method != "initialize":
-            self._write(notice)
+        if notice is not None and method != "initialize" and self._peer.can_send:
+            self._outlet.push(notice)
         self._intake.balance()
+
+    def _unread_at_peer(self, error: TransportError) -> None:
+        self._move(Trigger.OUTPUT_FAILED, error)
+
+    def _relieved(self) -> None:
+        self._intake.relieve()
 
     # ------------------------------------------------------------------------------------ receiving
 
@@ -345,7 +346,7 @@ class McplConnection(Constructors):
         loop = self._entered()
         if self._intake.dispatcher is not None:
             raise LocalProtocolError("serve() takes the messages of this connection")
-        return await self._intake.next(loop, lambda: self._reason)
+        return await self._intake.next(loop)
 
     def __aiter__(self) -> Self:
         return self
@@ -364,17 +365,22 @@ class McplConnection(Constructors):
         handler that raises an ``RpcError`` answers with it, one that raises anything else, or returns what
         cannot be encoded, answers -32603 and is reported. ``notifications/cancelled`` cancels the handler.
 
-        When the input ends, requests already accepted are finished and answered within ``grace`` seconds.
+        When the input ends, what was accepted is finished, and requests are answered, within ``grace`` seconds.
+        When the connection breaks, nobody is left to be answered: handlers of requests are cancelled, and
+        notifications that came before are handled within ``grace`` seconds. After ``aclose`` everything is cancelled.
 
         Args:
             router: a ``Router``, or a mapping from method to ``handler(message)``, sync or async.
-            limit: how many handlers run at once.
+            limit: how many handlers run at once, at least one.
             grace: seconds.
 
         Raises:
             LocalProtocolError: something else takes the messages already.
+            InvalidValueError: ``limit`` is less than one.
         """
         loop = self._entered()
+        if limit < 1:
+            raise InvalidValueError("limit", "at least one handler must be allowed to run")
         if self._intake.dispatcher is not None or self._intake.awaited:
             raise LocalProtocolError("something else takes the messages of this connection")
         dispatcher = Dispatcher(self, loop, router if isinstance(router, Router) else Router(router), limit)
@@ -386,14 +392,12 @@ class McplConnection(Constructors):
 
     # What the dispatcher needs.
 
-    def _answer_now(self, id: Id, result: Any, error: RpcError | None) -> None:
-        if self._peer.can_send:
-            if error is None:
-                text = self._peer.respond(id, result)
-            else:
-                text = self._peer.refuse(id, error.code, error.message, error.data)
-            if text is not None:
-                self._write(text)
+    def _answer(self, id: Id, result: Any, error: RpcError | None) -> bytes | None:
+        if not self._peer.can_send:
+            return None
+        if error is None:
+            return self._peer.respond(id, result)
+        return self._peer.refuse(id, error.code, error.message, error.data)
 
     def _take_unread(self) -> Request | Notification | None:
         return self._intake.take() if self._intake.inbox else None
@@ -415,16 +419,15 @@ class McplConnection(Constructors):
             return
         self._fail_pending(error)
         if self._intake.dispatcher is not None:
-            self._intake.dispatcher.input_ended()
+            self._intake.dispatcher.input_ended(stop=trigger is Trigger.CLOSE)
         if self._peer.state is PeerState.DRAINING:
             return
-        self._reason = error
         if self._deadlines is not None:
             self._deadlines.close()
         if self._loop is not None:
             self._transport.pause_reading()
-        self._release_drains()
-        self._intake.wake_all()
+        self._outlet.release()
+        self._intake.close(error)
         if error is not None:
             self._observers.report(error)
         self._observers.closed()
@@ -434,5 +437,4 @@ class McplConnection(Constructors):
         waiters = list(pending.values())
         pending.clear()
         for waiter in waiters:
-            if not waiter.done():
-                waiter.set_exception(ConnectionClosedError("no-response", error))
+            reject(waiter, ConnectionClosedError("no-response", error))

@@ -7,24 +7,29 @@ whether the peer may call it.
 A task per message would cost more than most handlers do. Workers are therefore kept: one takes message after message
 for as long as handlers return without waiting, and each time it takes one while others are queued it makes sure that
 one more worker is about to run. That one finds the queue empty, or goes on while the first waits inside a handler.
+All workers begin with the context variables of ``serve``'s caller; what a handler sets, later ones of that worker see.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
-from inspect import isawaitable
+from contextvars import copy_context
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from .errors import (
     ERR_INTERNAL_ERROR,
     ERR_METHOD_NOT_FOUND,
+    ConnectionClosedError,
     ConnectionTimeoutError,
     LocalProtocolError,
     RpcError,
 )
+from .outlet import TURN, Outlet
 from .protocol.methods import METHODS, MethodTable
 from .transports.loop import CancelGuard, EventLoop, Waiter
 from .wire.messages import Id, Notification, Request
@@ -63,6 +68,8 @@ class Router:
     def __init__(self, handlers: Handlers | None = None, *, methods: MethodTable = METHODS) -> None:
         self._methods = methods
         self._routes: dict[str, Route] = {}
+        #: The handlers that are called straight from the read callback.
+        self.inline: dict[str, Handler] = {}
         self._fallback: Route | None = None
         for method, handler in (handlers or {}).items():
             self.add(method, handler)
@@ -75,17 +82,21 @@ class Router:
             handler: takes the ``Request`` or ``Notification``; sync or async.
             ordered: whether the messages behind wait; left out, the method table says.
             inline: see ``Route``. For what changes how the messages behind are to be understood, and for answers
-                that need no waiting.
+                that need no waiting. Not for a handler that takes long: nothing is read meanwhile.
 
         Raises:
-            LocalProtocolError: the method has a handler already.
+            LocalProtocolError: the method has a handler already, or one that is ``inline`` is a coroutine function.
         """
         if method in self._routes:
             raise LocalProtocolError(f"{method} has a handler already")
+        if inline and inspect.iscoroutinefunction(handler):
+            raise LocalProtocolError(f"the handler of {method} cannot be inline: it is a coroutine function")
         if ordered is None:
             entry = self._methods.get(method)
             ordered = entry is not None and entry.order_sensitive
         self._routes[method] = Route(handler, ordered, inline)
+        if inline:
+            self.inline[method] = handler
 
     def on(self, method: str, *, ordered: bool | None = None, inline: bool = False) -> Callable[[H], H]:
         """``add`` as a decorator."""
@@ -111,12 +122,12 @@ class Router:
 class _Served(Protocol):
     """What the dispatcher needs of the connection."""
 
+    _outlet: Outlet
+
     @property
     def is_closed(self) -> bool: ...
     def report(self, error: BaseException) -> None: ...
-    async def send_response(self, id: Id, result: Any) -> None: ...
-    async def send_error(self, id: Id, code: int, message: str, data: Any = None) -> None: ...
-    def _answer_now(self, id: Id, result: Any, error: RpcError | None) -> None: ...
+    def _answer(self, id: Id, result: Any, error: RpcError | None) -> bytes | None: ...
     def _take_unread(self) -> Request | Notification | None: ...
     def _has_unread(self) -> bool: ...
     def _wants(self, id: Id) -> bool: ...
@@ -130,7 +141,7 @@ class Dispatcher:
         connection: whose messages.
         loop: the services of the event loop.
         router: the handlers.
-        limit: how many handlers run at once.
+        limit: how many handlers run at once, at least one.
     """
 
     def __init__(self, connection: _Served, loop: EventLoop, router: Router, limit: int) -> None:
@@ -139,6 +150,7 @@ class Dispatcher:
         self._router = router
         self._limit = limit
         self._tasks: TaskGroup | None = None
+        self._context = copy_context()
         self._idle: list[Waiter] = []
         self._workers = 0
         #: A worker was woken and did not run yet.
@@ -146,27 +158,34 @@ class Dispatcher:
         #: An order-sensitive message is being handled.
         self._barrier = False
         self._busy = 0
-        self._running: dict[Id, CancelGuard] = {}
-        self._input_ended = False
-        self._ended = loop.waiter()
+        #: What cancels a handler that waits, and the request that it answers.
+        self._running: dict[CancelGuard, Id] = {}
+        self._input_ended = self._stopped = False
+        #: For ``run``: the input ended; and later: a worker has nothing to do.
+        self._news = loop.waiter()
 
     async def run(self, grace: float) -> None:
-        """Handles messages until the connection closed, and for ``grace`` seconds after its input ended."""
+        """Handles messages until the connection closed; when the peer ended it, what came before is finished
+        within ``grace`` seconds.
+
+        Raises:
+            LocalProtocolError: a handler cancelled the task that it runs in.
+        """
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self.wake()
-            if not self._connection.is_closed:
-                await self._ended
-            if not self._connection.is_closed:
-                with anyio.move_on_after(grace):
-                    await self._all_done()
-                self._connection._finish_draining()
+            if self._connection.is_closed:
+                self._input_ended = True
+            if not self._input_ended:
+                await self._news
+            with anyio.move_on_after(grace):
+                while not self._stopped and (self._busy or self._connection._has_unread()):
+                    self._news = self._loop.waiter()
+                    await self._news
+            self._connection._finish_draining()
             tasks.cancel_scope.cancel()
-
-    async def _all_done(self) -> None:
-        while self._busy or self._connection._has_unread():
-            self._ended = self._loop.waiter()
-            await self._ended
+        if not self._input_ended:
+            raise LocalProtocolError("a handler cancelled the task that it runs in")
 
     # -- called by the connection, synchronously
 
@@ -183,57 +202,61 @@ class Dispatcher:
         if self._workers < self._limit:
             self._workers += 1
             self._woken = True
-            self._tasks.start_soon(self._work, name="mcpl handler")
+            self._context.run(self._spawn, self._tasks)
+
+    def _spawn(self, tasks: TaskGroup) -> None:
+        tasks.start_soon(self._work, name="mcpl handler")
 
     def handle_inline(self, message: Request | Notification) -> bool:
         """Handles a message at once when its route says so; true when it did."""
-        route = self._router.find(message.method)
-        if route is None or not route.inline:
+        handler = self._router.inline.get(message.method)
+        if handler is None:
             return False
         result: Any = None
         error: RpcError | None = None
         try:
-            result = route.handler(message)
-        except RpcError as exc:
-            error = exc
-            if isinstance(message, Notification):
-                self._connection.report(exc)
+            result = handler(message)
+            if inspect.iscoroutine(result):
+                result.close()
+                raise LocalProtocolError(f"the inline handler of {message.method} is a coroutine function")
         except Exception as exc:
-            error = self._internal(exc)
-        if isinstance(message, Request):
-            self._answer_inline(message.id, result, error)
+            error = self._failure(exc, message)
+        if isinstance(message, Request) and (text := self._answer(message.id, result, error)) is not None:
+            self._connection._outlet.push(text)
         return True
 
-    def _answer_inline(self, id: Id, result: Any, error: RpcError | None) -> None:
-        try:
-            self._connection._answer_now(id, result, error)
-        except LocalProtocolError as exc:
-            self._connection._answer_now(id, None, self._internal(exc))
-
-    def input_ended(self) -> None:
-        """The input ended, or the connection closed."""
+    def input_ended(self, *, stop: bool) -> None:
+        """The input ended, or the connection closed. ``stop``: on our own wish; nothing more is handled."""
         self._input_ended = True
+        self._stopped = self._stopped or stop
+        if self._connection.is_closed:
+            # Nobody is left to be answered.
+            for guard in self._running:
+                guard.cancel()
         self._tell()
 
     def cancel_taken_back(self) -> None:
         """The peer took a request back: its handler is cancelled."""
-        for id, guard in list(self._running.items()):
-            if not self._connection._wants(id):
-                del self._running[id]
+        for guard, id in self._running.items():
+            if self._wants(id) is False:
                 guard.cancel()
 
     # -- workers
 
     def _tell(self) -> None:
-        if self._input_ended and not self._ended.done():
-            self._ended.set_result(None)
+        if self._input_ended and not self._news.done():
+            self._news.set_result(None)
 
     async def _work(self) -> None:
         guard = self._loop.cancel_guard()
+        handled = 0
         while True:
             self._woken = False
             while (message := self._next()) is not None:
                 await self._handle(message, guard)
+                handled += 1
+                if handled % TURN == 0:
+                    await checkpoint()
             self._tell()
             waiter = self._loop.waiter()
             self._idle.append(waiter)
@@ -245,7 +268,8 @@ class Dispatcher:
         message = self._connection._take_unread()
         if message is not None:
             self._busy += 1
-            if (route := self._router.find(message.method)) is not None and route.ordered:
+            route = self._router.find(message.method)
+            if route is not None and route.ordered:
                 self._barrier = True
             elif self._connection._has_unread():
                 self.wake()
@@ -253,64 +277,80 @@ class Dispatcher:
 
     async def _handle(self, message: Request | Notification, guard: CancelGuard) -> None:
         route = self._router.find(message.method)
+        text: bytes | None = None
         try:
             if isinstance(message, Request):
-                await self._handle_request(message, route, guard)
+                text = await self._handle_request(message, route, guard)
             elif route is not None:
                 await self._handle_notification(message, route)
         finally:
             self._busy -= 1
             if route is not None and route.ordered:
                 self._barrier = False
+        if text is not None:
+            # Written before anything behind the barrier can run.
+            await self._connection._outlet.send(text)
 
     async def _handle_notification(self, message: Notification, route: Route) -> None:
         try:
             outcome = route.handler(message)
-            if isawaitable(outcome):
+            if inspect.isawaitable(outcome):
                 await outcome
         except Exception as exc:
-            self._connection.report(exc)
+            self._failure(exc, message)
 
-    async def _handle_request(self, message: Request, route: Route | None, guard: CancelGuard) -> None:
-        connection, id = self._connection, message.id
-        if connection.is_closed or not connection._wants(id):
-            # Taken back while it waited in the queue: the answer is dropped, the id is free again.
-            return await connection.send_response(id, None)
-        if route is None:
-            return await connection.send_error(id, ERR_METHOD_NOT_FOUND, f"no such method: {message.method}")
-        self._running[id] = guard
+    async def _handle_request(self, message: Request, route: Route | None, guard: CancelGuard) -> bytes | None:
+        """The text of the answer; ``None`` when none is wanted."""
+        id = message.id
+        wanted = self._wants(id)
+        if wanted is None or self._connection.is_closed:
+            return None
         result: Any = None
         error: RpcError | None = None
-        try:
-            with guard:
-                result = route.handler(message)
-                if isawaitable(result):
-                    result = await result
-        except ConnectionTimeoutError as exc:
-            # Ours, from a request that the handler made; its code means nothing to this peer.
-            error = self._internal(exc)
-        except RpcError as exc:
-            error = exc
-        except Exception as exc:
-            error = self._internal(exc)
-        finally:
-            self._running.pop(id, None)
-        await self._answer(id, result, error)
-
-    async def _answer(self, id: Id, result: Any, error: RpcError | None) -> None:
-        connection = self._connection
-        if error is None:
+        if wanted and route is None:
+            error = RpcError(ERR_METHOD_NOT_FOUND, f"no such method: {message.method}")
+        elif wanted and route is not None:
+            self._running[guard] = id
             try:
-                return await connection.send_response(id, result)
-            except LocalProtocolError as exc:
-                error = self._internal(exc)
-        try:
-            await connection.send_error(id, error.code, error.message, error.data)
-        except LocalProtocolError as exc:
-            self._connection.report(exc)
-            await connection.send_error(id, error.code, "Internal error")
+                outcome = route.handler(message)
+                if inspect.isawaitable(outcome):
+                    with guard:
+                        result = await outcome
+                else:
+                    result = outcome
+            except Exception as exc:
+                error = self._failure(exc, message)
+            finally:
+                del self._running[guard]
+        return self._answer(id, result, error)
 
-    def _internal(self, exc: Exception) -> RpcError:
-        # What went wrong inside is for our own log; the peer learns that it did.
-        self._connection.report(exc)
+    def _wants(self, id: Id) -> bool | None:
+        """Whether the peer still wants an answer; ``None``: it has one."""
+        try:
+            return self._connection._wants(id)
+        except LocalProtocolError:
+            return None
+
+    # -- answers
+
+    def _failure(self, exc: Exception, message: Request | Notification) -> RpcError:
+        """What the peer learns of a handler's exception. What went wrong inside is for our own log."""
+        timed_out = isinstance(exc, ConnectionTimeoutError)  # of a request that the handler made: not the peer's affair
+        if isinstance(exc, RpcError) and isinstance(message, Request) and not timed_out:
+            return exc
+        # That the connection closed was reported already.
+        if not (isinstance(exc, ConnectionClosedError) and self._connection.is_closed):
+            self._connection.report(exc)
         return RpcError(ERR_INTERNAL_ERROR, "Internal error")
+
+    def _answer(self, id: Id, result: Any, error: RpcError | None) -> bytes | None:
+        """The text of the one answer; what has no text is reported, and answered without it."""
+        try:
+            return self._connection._answer(id, result, error)
+        except Exception as exc:
+            self._connection.report(exc)
+        code = ERR_INTERNAL_ERROR if error is None or type(error.code) is not int else error.code
+        try:
+            return self._connection._answer(id, None, RpcError(code, "Internal error"))
+        except LocalProtocolError:
+            return None

@@ -10,18 +10,23 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from anyio.lowlevel import checkpoint
+
 from .dispatch import Dispatcher
 from .errors import ConnectionClosedError, MalformedMessageError, TransportError
 from .inbox import Inbox, InboxLimits
 from .observers import Observers
+from .outlet import TURN, Outlet
 from .transports.base import Transport
-from .transports.loop import EventLoop, Waiter
+from .transports.loop import EventLoop, Waiter, reject
 from .wire.messages import Notification, Request
 from .wire.peer import Answer, Event, Peer, PeerState, Problem, Refusal, Trigger
 
 __all__ = ("Intake",)
 
-logger = logging.getLogger("mcpl_core")
+_logger = logging.getLogger("mcpl_core")
+
+_UNREAD = (Request, Notification)
 
 
 class Intake:
@@ -30,56 +35,58 @@ class Intake:
     Args:
         peer: what a text means.
         transport: who is asked to stop and to go on reading.
+        outlet: takes the answers to malformed messages.
         limits: how much may wait unread.
         discard_unread: past the hard limit drop notifications instead of closing.
         observers: who is told of messages and problems.
         move: moves the connection to another state, with the error that is the reason.
-        write: writes an answer to a malformed message, without waiting.
     """
 
     def __init__(
         self,
         peer: Peer[Waiter],
         transport: Transport,
+        outlet: Outlet,
         limits: InboxLimits,
         discard_unread: bool,
         observers: Observers,
         move: Callable[[Trigger, BaseException | None], None],
-        write: Callable[[bytes], None],
     ) -> None:
         self._peer = peer
         self._transport = transport
+        self._outlet = outlet
         self._discard_unread = discard_unread
         self._observers = observers
         self._move = move
-        self._write = write
         self.inbox = Inbox(limits)
         self.dispatcher: Dispatcher | None = None
+        #: Why the connection closed.
+        self.reason: BaseException | None = None
         #: Whether reading was stopped, so that callers on a hot path can look before they call ``resume``.
         self.paused = False
         self.received = self.malformed = self.stray = self.discarded = 0
         # Tasks in `next`: those that wait, and those that were woken and did not run yet.
         self._receivers: deque[Waiter] = deque()
         self._claims: set[Waiter] = set()
+        self._taken_in_a_row = 0
 
     # -- the sink
 
     def messages_received(self, messages: list[bytes]) -> None:
         """See ``Sink``."""
-        if self._peer.state is PeerState.CLOSED:
+        peer = self._peer
+        if peer.state is PeerState.CLOSED:
             return
         self.received += len(messages)
-        receive = self._peer.receive
         for text in messages:
-            event = receive(text)
+            event = peer.receive(text)
             if isinstance(event, Answer):
                 if not event.waiter.done():
                     event.waiter.set_result(event.result)
-            elif isinstance(event, Request | Notification):
-                if not self._arrived(event, len(text)):
-                    return
-            else:
-                self._settle(event)
+                continue
+            goes_on = self._arrived(event, len(text)) if isinstance(event, _UNREAD) else self._settle(event)
+            if not goes_on:
+                return
         self.wake()
         self.balance()
 
@@ -103,14 +110,16 @@ class Intake:
         self._move(Trigger.OUTPUT_FAILED, error)
 
     def _arrived(self, message: Request | Notification, size: int) -> bool:
-        """Queues a message; false when that closed the connection."""
+        """Queues a message, unless it is handled at once; past the hard limit the connection closes. Whether it is
+        still open."""
         if self._observers.message:
             self._observers.arrived(message)
-        if self.dispatcher is not None:
+        dispatcher = self.dispatcher
+        if dispatcher is not None:
             if message.method == "notifications/cancelled":
-                self.dispatcher.cancel_taken_back()
-            if self.dispatcher.handle_inline(message):
-                return True
+                dispatcher.cancel_taken_back()
+            if dispatcher.handle_inline(message):
+                return self._peer.state is not PeerState.CLOSED
         if not self.inbox.full:
             self.inbox.put(message, size)
         elif self._discard_unread and isinstance(message, Notification):
@@ -120,50 +129,59 @@ class Intake:
             return False
         return True
 
-    def _settle(self, event: Event[Waiter]) -> None:
+    def _settle(self, event: Event[Waiter]) -> bool:
+        """Wakes who waits for an error, or reports what is no message. Whether the connection is still open."""
         if isinstance(event, Refusal):
-            if not event.waiter.done():
-                event.waiter.set_exception(event.error)
+            reject(event.waiter, event.error)
         elif isinstance(event, Problem):
             self.malformed += 1
-            if event.reply is not None:
-                self._write(event.reply)
             self._observers.report(event.error)
+            if event.reply is not None and self._peer.can_send:
+                self._outlet.push(event.reply)
         else:
             self.stray += 1
-            logger.info("%s: a response that nobody waits for", self._observers.name)
+            _logger.info("%s: a response that nobody waits for", self._observers.name)
+        return self._peer.state is not PeerState.CLOSED
 
     # -- taking
 
-    async def next(self, loop: EventLoop, reason: Callable[[], BaseException | None]) -> Request | Notification:
-        """The oldest message, when there is one; ``reason`` tells why the connection closed.
+    async def next(self, loop: EventLoop) -> Request | Notification:
+        """The oldest message, when there is one.
 
         Raises:
             ConnectionClosedError: closed, and nothing is left.
         """
+        if self._taken_in_a_row >= TURN:
+            self._taken_in_a_row = 0
+            await checkpoint()
         while len(self.inbox) <= len(self._claims):
             if self._peer.state is PeerState.CLOSED:
-                raise ConnectionClosedError(None, reason())
-            waiter = loop.waiter()
-            self._receivers.append(waiter)
-            try:
-                await waiter
-            except BaseException:
-                if waiter in self._claims:
-                    # Woken and cancelled in one turn: the message is the next one's.
-                    self._claims.discard(waiter)
-                    self.wake()
-                elif waiter in self._receivers:
-                    self._receivers.remove(waiter)
-                raise
-            self._claims.discard(waiter)
+                raise ConnectionClosedError(None, self.reason)
+            await self._wait(loop)
+        self._taken_in_a_row += 1
         return self.take()
+
+    async def _wait(self, loop: EventLoop) -> None:
+        waiter = loop.waiter()
+        self._receivers.append(waiter)
+        self._taken_in_a_row = 0
+        try:
+            await waiter
+        except BaseException:
+            if waiter in self._receivers:
+                self._receivers.remove(waiter)
+            elif waiter in self._claims:
+                # Woken and cancelled in one turn: the message is the next one's.
+                self._claims.discard(waiter)
+                self.wake()
+            raise
+        self._claims.discard(waiter)
 
     def take(self) -> Request | Notification:
         """The oldest message; there must be one."""
         message = self.inbox.take()
-        if self.paused and self.inbox.low:
-            self.resume()
+        if self.paused:
+            self.relieve()
         return message
 
     @property
@@ -178,29 +196,36 @@ class Intake:
         if self.dispatcher is not None:
             self.dispatcher.wake()
         while self._receivers and len(self.inbox) > len(self._claims):
-            self._claim(self._receivers.popleft())
+            waiter = self._receivers.popleft()
+            # A receiver that was just cancelled is done already and takes nothing.
+            if not waiter.done():
+                self._claims.add(waiter)
+                waiter.set_result(None)
 
-    def wake_all(self) -> None:
-        """The connection closed: whoever gets none of what is left learns that it did."""
+    def close(self, reason: BaseException | None) -> None:
+        """The connection closed: whoever gets none of what is left learns that it did, and why."""
+        self.reason = reason
         self.wake()
         while self._receivers:
             waiter = self._receivers.popleft()
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _claim(self, waiter: Waiter) -> None:
-        # A receiver that was just cancelled is done already and takes nothing.
-        if not waiter.done():
-            self._claims.add(waiter)
-            waiter.set_result(None)
-
     # -- flow
 
     def balance(self) -> None:
-        """Stops reading when enough waits unread and we wait for no reply; a reply would be behind it."""
-        if not self.paused and self.inbox.high and not self._peer.pending and self._peer.state is not PeerState.CLOSED:
+        """Stops reading when enough waits, unread here or unread at the peer, and we wait for no reply: that would
+        be behind what we do not read."""
+        if self.paused or self._peer.pending or not (self.inbox.high or self._outlet.pushed):
+            return
+        if self._peer.state is not PeerState.CLOSED:
             self.paused = True
             self._transport.pause_reading()
+
+    def relieve(self) -> None:
+        """Goes on reading when neither waits any more."""
+        if self.paused and self.inbox.low and not self._outlet.pushed:
+            self.resume()
 
     def resume(self) -> None:
         """Goes on reading."""

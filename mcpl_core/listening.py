@@ -46,7 +46,7 @@ class ConnectionListener(Generic[C]):
         return self._listener.endpoint
 
     async def __aenter__(self) -> Self:
-        if self._tasks is not None:
+        if self._tasks is not None or self._closed:
             raise LocalProtocolError("a listener is entered once")
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
@@ -72,13 +72,18 @@ class ConnectionListener(Generic[C]):
         await self._tasks.__aexit__(None, None, None)
 
     async def aclose(self) -> None:
-        """Stops accepting; the iteration ends, connections already taken live on. Any number of times."""
+        """Stops accepting; the iteration ends, connections already taken live on, those that nobody took are closed.
+        From any task, any number of times."""
         self._closed = True
         while self._waiters:
             self._wake()
-        await self._listener.aclose()
-        while self._accepted:
-            await self._accepted.popleft().aclose()
+        try:
+            await self._listener.aclose()
+        finally:
+            # All at once: when this is cancelled, each of them is told.
+            async with anyio.create_task_group() as closing:
+                while self._accepted:
+                    closing.start_soon(self._accepted.popleft().aclose)
 
     def _accept(self, transport: Transport) -> None:
         self._accepted.append(transport)

@@ -14,7 +14,7 @@ from .wire.messages import Notification, Request
 
 __all__ = ("Observers",)
 
-logger = logging.getLogger("mcpl_core")
+_logger = logging.getLogger("mcpl_core")
 
 
 class Observers:
@@ -36,24 +36,27 @@ class Observers:
     def add(observers: list[Any], observer: Any) -> Callable[[], None]:
         """Appends to one of the lists; returns the call that undoes it, any number of times."""
         observers.append(observer)
+        added = True
 
         def remove() -> None:
-            if observer in observers:
+            nonlocal added
+            if added:
+                added = False
                 observers.remove(observer)
 
         return remove
 
     def report(self, error: BaseException) -> None:
-        """Tells the error observers; with none, the ``mcpl_core`` logger."""
+        """Tells the error observers; with none, the ``mcpl_core`` _logger."""
         if not self.error:
             # Our own errors say all in their sentence; of other people's the traceback is what helps.
             foreign = not type(error).__module__.startswith("mcpl_core.")
-            logger.warning("%s: %s", self.name, error, exc_info=error if foreign else None)
+            _logger.warning("%s: %s", self.name, error, exc_info=error if foreign else None)
         for observer in tuple(self.error):
             try:
                 observer(error)
             except Exception:
-                logger.exception("%s: an error observer failed", self.name)
+                _logger.exception("%s: an error observer failed", self.name)
 
     def arrived(self, message: Request | Notification) -> None:
         """Tells the message observers."""

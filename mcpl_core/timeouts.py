@@ -9,9 +9,11 @@ always at its end, and an answered one is left there until it comes up or the he
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Container
+import math
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from .errors import InvalidValueError
 from .transports.loop import EventLoop, TimerHandle
 from .wire.messages import Id
 
@@ -45,7 +47,7 @@ class Deadlines:
 
     __slots__ = ("_at", "_expire", "_heap", "_loop", "_pending", "_timer")
 
-    def __init__(self, loop: EventLoop, pending: Container[Id], expire: Callable[[Deadline], object]) -> None:
+    def __init__(self, loop: EventLoop, pending: Collection[Id], expire: Callable[[Deadline], object]) -> None:
         self._loop = loop
         self._pending = pending
         self._expire = expire
@@ -53,16 +55,27 @@ class Deadlines:
         self._timer: TimerHandle | None = None
         self._at = 0.0
 
-    def add(self, id: Id, timeout: float, method: str, waiting: int) -> None:
-        """Sets the deadline of a request, ``timeout`` seconds from now; ``waiting``: how many requests wait."""
-        deadline = Deadline(self._loop.time() + timeout, id, timeout, method)
-        heapq.heappush(self._heap, deadline)
+    def due(self, timeout: float) -> float:
+        """When ``timeout`` seconds from now are over, on the loop's clock.
+
+        Raises:
+            InvalidValueError: ``timeout`` is not a number.
+        """
+        if math.isnan(timeout):
+            # It compares with nothing: the heap would lose its order.
+            raise InvalidValueError("timeout", "NaN is no number of seconds")
+        return self._loop.time() + timeout
+
+    def add(self, deadline: Deadline) -> None:
+        """Watches a deadline; its request is among the pending ones already."""
+        heap = self._heap
+        heapq.heappush(heap, deadline)
         if self._timer is None or deadline.when < self._at:
             self._arm(deadline.when)
-        if len(self._heap) > 64 + 4 * waiting:
+        if len(heap) > 64 + 4 * len(self._pending):
             # Most are answered. A rebuild is paid for by the requests since the one before.
-            self._heap = [entry for entry in self._heap if entry.id in self._pending]
-            heapq.heapify(self._heap)
+            heap[:] = [entry for entry in heap if entry.id in self._pending]
+            heapq.heapify(heap)
 
     def close(self) -> None:
         """Stops the timer."""

@@ -117,7 +117,8 @@ class Transport(ABC):
     async def aclose(self) -> None:
         """Flushes what was written, as far as ``close_timeout`` allows, and releases the carrier. Nothing is
         pushed from the moment of the call. Any number of calls from any task; each returns when it is done.
-        Cancelling it releases the carrier at once."""
+        Cancelling it releases the carrier at once. Before ``start`` it releases what the transport was made of,
+        an accepted socket for example; a transport that was closed cannot be started."""
 
 
 class Listener(ABC):

@@ -1,7 +1,8 @@
 """What asyncio and trio do differently, in one place.
 
-Owns: a value that one task waits for and any code sets, calls in the next turn, and timers; each with the
-cheapest means of its event loop. Does not own: tasks (AnyIO's task group, ``tasks``) and I/O.
+Owns: a value that one task waits for and any code sets, the waiting of many for one event, calls in the next turn,
+timers, and the cancelling of a block; each with the cheapest means of its event loop. Does not own: tasks (AnyIO's
+task group, ``tasks``) and I/O.
 
 Futures and ``call_at`` of asyncio are used as they are: an AnyIO event or cancel scope per message would cost a
 multiple of the message itself. On trio the same interface stands on ``trio.lowlevel``.
@@ -24,7 +25,17 @@ from anyio.abc import TaskGroup
 if TYPE_CHECKING:
     import outcome
 
-__all__ = ("AsyncioLoop", "CancelGuard", "EventLoop", "TimerHandle", "TrioLoop", "Waiter", "current_loop")
+__all__ = (
+    "AsyncioLoop",
+    "CancelGuard",
+    "EventLoop",
+    "Gate",
+    "TimerHandle",
+    "TrioLoop",
+    "Waiter",
+    "current_loop",
+    "reject",
+)
 
 
 class Waiter(Protocol):
@@ -42,6 +53,16 @@ class Waiter(Protocol):
     def __await__(self) -> Generator[Any, Any, Any]: ...
 
 
+def reject(waiter: Waiter, error: BaseException) -> None:
+    """Wakes the task with ``error``, if it still waits."""
+    if waiter.done():
+        return
+    waiter.set_exception(error)
+    if isinstance(waiter, asyncio.Future):
+        # A task that is cancelled in this very turn never looks; asyncio would log that nobody did.
+        waiter.exception()
+
+
 class TimerHandle(Protocol):
     """A call that is to be made later."""
 
@@ -52,7 +73,9 @@ class TimerHandle(Protocol):
 class CancelGuard(Protocol):
     """A block of one task that other code may cancel: ``with guard: ...``, any number of times in that task.
 
-    A cancelled block ends as if it had returned; cancellation of the task itself passes through.
+    A cancelled block ends as if it had returned; cancellation of the task itself passes through. On asyncio a
+    ``CancelledError`` of something that the block awaited, while nobody cancelled the task, leaves it as a
+    ``RuntimeError``: the task goes on.
     """
 
     def __enter__(self) -> object: ...
@@ -61,7 +84,7 @@ class CancelGuard(Protocol):
     ) -> bool | None: ...
 
     def cancel(self) -> None:
-        """Cancels the block that is entered now; nothing happens when none is."""
+        """Cancels the block that is entered now; nothing happens when none is, or when it was cancelled already."""
 
 
 class EventLoop(ABC):
@@ -95,34 +118,85 @@ class EventLoop(ABC):
         """A guard for blocks of the current task."""
 
 
+class Gate:
+    """Any number of tasks that wait until something happens, again and again.
+
+    Args:
+        loop: the event loop of those tasks.
+    """
+
+    __slots__ = ("_loop", "_waiting")
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[Waiter, None] = {}
+
+    async def wait(self) -> None:
+        """Returns after the next ``open``."""
+        waiter = self._loop.waiter()
+        self._waiting[waiter] = None
+        try:
+            await waiter
+        finally:
+            self._waiting.pop(waiter, None)
+
+    def open(self) -> None:
+        """Lets through all that wait now, in the order in which they came."""
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
 class _AsyncioGuard:
     """Cancels through the task itself: an AnyIO scope costs several times what a short handler does."""
 
-    __slots__ = ("_entered", "_requested", "_task")
+    __slots__ = ("_before", "_block", "_delivered", "_entered", "_requested", "_task")
 
     def __init__(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self._entered = False
-        self._requested = False
+        self._entered = self._requested = self._delivered = False
+        #: Which block this is, so that a late delivery does not strike another.
+        self._block = 0
+        #: Requests to cancel the task that were there before the block.
+        self._before = 0
 
     def __enter__(self) -> None:
         self._entered = True
+        self._before = self._task.cancelling()
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
     ) -> bool:
-        self._entered = False
-        if not self._requested:
+        delivered = self._delivered
+        self._entered = self._requested = self._delivered = False
+        self._block += 1
+        if delivered:
+            self._task.uncancel()
+        if exc_type is None or not issubclass(exc_type, asyncio.CancelledError):
             return False
-        self._requested = False
-        # What is left after taking our own request away is somebody else's, and goes on.
-        return self._task.uncancel() == 0 and exc_type is not None and issubclass(exc_type, asyncio.CancelledError)
+        if self._task.cancelling() > self._before:
+            # Somebody cancels the task itself.
+            return False
+        if delivered:
+            return True
+        raise RuntimeError("something that was awaited here had been cancelled") from exc
 
     def cancel(self) -> None:
-        if self._entered and not self._requested:
-            self._requested = True
+        if not self._entered or self._requested:
+            return
+        self._requested = True
+        if asyncio.current_task() is self._task:
+            # In the middle of a step of that task. If the block then ended without awaiting anything, the request
+            # would strike whatever comes after it.
+            self._task.get_loop().call_soon(self._deliver, self._block)
+        else:
+            self._deliver(self._block)
+
+    def _deliver(self, block: int) -> None:
+        if self._entered and self._block == block:
+            self._delivered = True
             self._task.cancel()
 
 
@@ -175,13 +249,16 @@ class AsyncioLoop(EventLoop):
 
 
 class _TrioTimer:
-    __slots__ = ("callback",)
+    __slots__ = ("_loop", "callback")
 
-    def __init__(self, callback: Callable[[], object]) -> None:
+    def __init__(self, loop: TrioLoop, callback: Callable[[], object]) -> None:
+        self._loop = loop
         self.callback: Callable[[], object] | None = callback
 
     def cancel(self) -> None:
-        self.callback = None
+        if self.callback is not None:
+            self.callback = None
+            self._loop._timer_cancelled()
 
 
 class _TrioWaiter:
@@ -249,6 +326,8 @@ class TrioLoop(EventLoop):
         super().__init__(tasks)
         self._trio = _TrioParts()
         self._timers: list[tuple[float, int, _TrioTimer]] = []
+        #: How many of them were cancelled.
+        self._cancelled = 0
         self._order = count()
         self._earlier: anyio.Event | None = None
 
@@ -263,7 +342,7 @@ class TrioLoop(EventLoop):
         self._trio.run_sync_soon(callback)
 
     def call_at(self, when: float, callback: Callable[[], object]) -> TimerHandle:
-        timer = _TrioTimer(callback)
+        timer = _TrioTimer(self, callback)
         heapq.heappush(self._timers, (when, next(self._order), timer))
         if self._earlier is None:
             self._earlier = anyio.Event()
@@ -275,13 +354,26 @@ class TrioLoop(EventLoop):
     def cancel_guard(self) -> CancelGuard:
         return _TrioGuard(self._trio.cancel_scope)
 
+    def _timer_cancelled(self) -> None:
+        self._cancelled += 1
+        if self._cancelled > 64 and self._cancelled * 2 > len(self._timers):
+            self._timers = [entry for entry in self._timers if entry[2].callback is not None]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
+
+    def _run_due(self) -> None:
+        now = self.time()
+        while self._timers and self._timers[0][0] <= now:
+            timer = heapq.heappop(self._timers)[2]
+            callback, timer.callback = timer.callback, None
+            if callback is None:
+                self._cancelled -= 1
+            else:
+                callback()
+
     async def _run_timers(self) -> None:
         while True:
-            now = self.time()
-            while self._timers and self._timers[0][0] <= now:
-                callback = heapq.heappop(self._timers)[2].callback
-                if callback is not None:
-                    callback()
+            self._run_due()
             self._earlier = anyio.Event()
             wait = self._timers[0][0] - self.time() if self._timers else float("inf")
             with anyio.move_on_after(wait):

@@ -14,27 +14,9 @@ from ..errors import LocalProtocolError, MalformedMessageError, TransportError
 from ..wire.framing import DEFAULT_MAX_MESSAGE_BYTES
 from ..wire.values import decode_value, encode_value
 from .base import WRITE_HIGH_WATER, Sink, Transport
-from .loop import EventLoop, Waiter
+from .loop import EventLoop, Gate
 
 __all__ = ("MemoryTransport", "ScriptedTransport", "memory_transports")
-
-
-class _Gate:
-    """Tasks that wait until a condition changes."""
-
-    def __init__(self) -> None:
-        self._waiters: list[Waiter] = []
-
-    async def wait(self, loop: EventLoop) -> None:
-        waiter = loop.waiter()
-        self._waiters.append(waiter)
-        await waiter
-
-    def open(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
 
 class MemoryTransport(Transport):
@@ -47,31 +29,41 @@ class MemoryTransport(Transport):
         self._other: MemoryTransport | None = None
         self._sink: Sink | None = None
         self._loop: EventLoop | None = None
+        self._gate: Gate | None = None
         self._inbox: deque[bytes] = deque()
         self._inbox_bytes = 0
         #: The other end will write no more.
         self._input_ended = False
+        self._input_told = False
+        #: The other end reads no more. Found out by writing, as on a socket.
+        self._output_broken = False
         self._output_ended = False
+        self._closed = False
         self._paused = False
         self._scheduled = False
-        self._gate = _Gate()
 
     async def start(self, sink: Sink, loop: EventLoop) -> None:
-        self._sink, self._loop = sink, loop
+        if self._loop is not None or self._closed:
+            raise LocalProtocolError("a transport is started once")
+        self._sink, self._loop, self._gate = sink, loop, Gate(loop)
         self._schedule()
 
     def write(self, message: bytes) -> None:
-        if not self._output_ended and self._other is not None:
+        if self._output_ended or self._other is None:
+            return
+        if self._output_broken:
+            self._fail_output()
+        else:
             self._other._take(message)
 
     @property
     def behind(self) -> bool:
-        return self._other is not None and not self._output_ended and self._other._inbox_bytes > WRITE_HIGH_WATER
+        other = self._other
+        return other is not None and other._inbox_bytes > WRITE_HIGH_WATER and not self._output_ended
 
     async def drain(self) -> None:
-        while self.behind:
-            assert self._loop is not None
-            await self._gate.wait(self._loop)
+        while self.behind and self._gate is not None:
+            await self._gate.wait()
 
     def pause_reading(self) -> None:
         self._paused = True
@@ -84,32 +76,51 @@ class MemoryTransport(Transport):
         self._end_output()
 
     async def aclose(self) -> None:
+        self._closed = True
         self._sink = None
         self._end_output()
-        self._inbox.clear()
-        self._inbox_bytes = 0
+        self._drop_inbox()
         if self._other is not None:
-            # What the other end writes from now on is lost, as on a closed socket.
-            self._other._output_ended = True
-            self._other._gate.open()
+            # What the other end writes from now on is lost.
+            self._other._output_broken = True
 
     def _end_output(self) -> None:
         if not self._output_ended:
             self._output_ended = True
-            self._gate.open()
+            self._open_gate()
         if self._other is not None and not self._other._input_ended:
             self._other._input_ended = True
             self._other._schedule()
+
+    def _fail_output(self) -> None:
+        self._output_ended = True
+        self._open_gate()
+        if self._loop is not None:
+            self._loop.call_soon(self._tell_failure)
+
+    def _tell_failure(self) -> None:
+        if self._sink is not None:
+            self._sink.output_failed(None)
+
+    def _open_gate(self) -> None:
+        if self._gate is not None:
+            self._gate.open()
 
     def _take(self, message: bytes) -> None:
         self._inbox.append(message)
         self._inbox_bytes += len(message)
         self._schedule()
 
+    def _drop_inbox(self) -> list[bytes]:
+        messages, self._inbox, self._inbox_bytes = list(self._inbox), deque(), 0
+        if self._other is not None:
+            self._other._open_gate()
+        return messages
+
     def _schedule(self) -> None:
         if self._loop is None or self._sink is None or self._scheduled or self._paused:
             return
-        if self._inbox or self._input_ended:
+        if self._inbox or (self._input_ended and not self._input_told):
             self._scheduled = True
             self._loop.call_soon(self._deliver)
 
@@ -118,29 +129,27 @@ class MemoryTransport(Transport):
         sink = self._sink
         if sink is None or self._paused:
             return
-        messages, self._inbox, self._inbox_bytes = list(self._inbox), deque(), 0
-        if self._other is not None:
-            self._other._gate.open()
+        messages = self._drop_inbox()
         if messages:
             self._push(sink, messages)
-        elif self._input_ended:
-            self._sink = None
+            self._schedule()
+        else:
+            self._input_told = True
             sink.input_ended(None)
-        self._schedule()
 
     def _push(self, sink: Sink, messages: list[bytes]) -> None:
-        fitting = [message for message in messages if len(message) <= self.max_message_bytes]
+        fitting = []
         for message in messages:
-            if len(message) > self.max_message_bytes:
+            if len(message) <= self.max_message_bytes:
+                fitting.append(message)
+            else:
                 detail = f"a message of more than {self.max_message_bytes} bytes"
-                sink.message_malformed(MalformedMessageError("too-long", detail, message))
+                sink.message_malformed(MalformedMessageError("too-long", detail, message[:200]))
         if fitting:
             sink.messages_received(fitting)
 
 
-def memory_transports(
-    *, max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
-) -> tuple[MemoryTransport, MemoryTransport]:
+def memory_transports(*, max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES) -> tuple[MemoryTransport, MemoryTransport]:
     """Two transports that are each other's peer, for one event loop."""
     left = MemoryTransport(max_message_bytes=max_message_bytes)
     right = MemoryTransport(max_message_bytes=max_message_bytes)
@@ -151,13 +160,13 @@ def memory_transports(
 class ScriptedTransport(Transport):
     """A transport whose peer is the test.
 
-    Calls that push (``feed``, ``end``, ``fail_output``, ``malformed``) act at once; before ``start`` they are kept
-    and act in the first turn after it.
+    Calls that push (``feed``, ``malformed``, ``end``, ``fail_output``) act at once; before ``start`` they are kept
+    and act in the first turn after it. While reading is paused everything but ``fail_output`` is kept, too.
 
     Attributes:
         sent: what was written, in order.
         stalled: set it to make the transport ``behind``; ``release`` undoes that and wakes who waits.
-        paused: whether reading is paused. What is fed meanwhile is kept until it resumes.
+        paused: whether reading is paused.
         eof_sent, closed: how often each was asked for.
     """
 
@@ -172,9 +181,10 @@ class ScriptedTransport(Transport):
         self.closed = 0
         self._sink: Sink | None = None
         self._loop: EventLoop | None = None
+        self._gate: Gate | None = None
+        self._sent_gate: Gate | None = None
         self._script: deque[tuple[str, Any]] = deque()
-        self._gate = _Gate()
-        self._sent_gate = _Gate()
+        self._playing = False
         self._taken = 0
 
     # -- the test's side
@@ -193,21 +203,24 @@ class ScriptedTransport(Transport):
 
     def fail_output(self, error: TransportError | None = None) -> None:
         """Ends the output under the connection."""
-        self.stalled = False
-        self._gate.open()
-        self._act("output_failed", error)
+        self.release()
+        if self._sink is not None:
+            self._sink.output_failed(error)
+        else:
+            self._act("output_failed", error)
 
     def release(self) -> None:
         """The carrier has caught up."""
         self.stalled = False
-        self._gate.open()
+        if self._gate is not None:
+            self._gate.open()
 
     async def next_sent(self) -> Any:
         """The next message that was written and not yet returned here, as plain JSON; waits for it."""
         while len(self.sent) <= self._taken:
-            if self._loop is None:
+            if self._sent_gate is None:
                 raise LocalProtocolError("the transport was not started")
-            await self._sent_gate.wait(self._loop)
+            await self._sent_gate.wait()
         self._taken += 1
         return decode_value(self.sent[self._taken - 1])
 
@@ -222,14 +235,21 @@ class ScriptedTransport(Transport):
         self._play()
 
     def _play(self) -> None:
-        while self._script and self._sink is not None and not self.paused:
-            what, argument = self._script.popleft()
-            getattr(self._sink, what)(argument)
+        if self._playing:
+            return
+        self._playing = True
+        try:
+            while self._script and self._sink is not None and not self.paused:
+                what, argument = self._script.popleft()
+                getattr(self._sink, what)(argument)
+        finally:
+            self._playing = False
 
     # -- the connection's side
 
     async def start(self, sink: Sink, loop: EventLoop) -> None:
         self._loop = loop
+        self._gate, self._sent_gate = Gate(loop), Gate(loop)
 
         def begin() -> None:
             if not self.closed:
@@ -240,16 +260,16 @@ class ScriptedTransport(Transport):
 
     def write(self, message: bytes) -> None:
         self.sent.append(message)
-        self._sent_gate.open()
+        if self._sent_gate is not None:
+            self._sent_gate.open()
 
     @property
     def behind(self) -> bool:
         return self.stalled
 
     async def drain(self) -> None:
-        while self.stalled:
-            assert self._loop is not None
-            await self._gate.wait(self._loop)
+        while self.stalled and self._gate is not None:
+            await self._gate.wait()
 
     def pause_reading(self) -> None:
         self.paused = True
