@@ -1,0 +1,70 @@
+"""The commands of ``mcpl`` put together.
+
+Owns: the list of commands, and how their errors are shown: one line on standard error. Does not own: what a
+command does. To add one, write a module with a function and a row in ``COMMANDS``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from mcpl_core._version import __version__
+
+from .conformance import conformance
+from .digest import digest
+from .output import CommandError
+
+__all__ = ("COMMANDS", "run")
+
+#: Name and function of each command, in the order of ``--help``. The function returns the exit status.
+COMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (
+    ("conformance", conformance),
+    ("digest", digest),
+)
+
+_app = typer.Typer(
+    name="mcpl",
+    help="Tools for MCPL, the live extension of MCP.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for _name, _function in COMMANDS:
+    _app.command(_name)(_function)
+
+
+@_app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"mcpl {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        names = ", ".join(name for name, _ in COMMANDS)
+        raise CommandError(f"name a command ({names}); mcpl --help says more")
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command. Returns the exit status."""
+    try:
+        status: Any = _app(args=arguments, prog_name="mcpl", standalone_mode=False)
+    except CommandError as exc:
+        return _fail(str(exc), exc.status)
+    except (typer.Abort, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    except Exception as exc:
+        # What the argument parser raises has no public class that all versions share.
+        if not hasattr(exc, "format_message"):
+            raise
+        return _fail(f"{exc.format_message().rstrip('.')}; mcpl --help says more", 2)
+    return status if isinstance(status, int) else 0
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"mcpl: {' '.join(message.split())}", file=sys.stderr)
+    return status
