@@ -1,0 +1,312 @@
+"""The halves on asyncio and uvloop: protocols on the event loop's own pipe and socket transports.
+
+Owns: the fastest way in and out on asyncio. What comes in goes from the read callback to the sink without a task
+switch. The first message of a loop turn is written at once; those that follow in the same turn, and answers that are
+written while the sink is being fed, are joined and written every 8 messages or 64 KiB. Does not own: framing and the
+order of closing (``lines``), and where a socket comes from (``sockets``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+
+from ..wire.framing import encode_line
+from .base import WRITE_HIGH_WATER
+from .lines import JOIN_BYTES, READ_SIZE, Input, InputEvents, Output, OutputEvents
+from .loop import AsyncioLoop, Gate
+
+__all__ = ("AsyncioInput", "AsyncioOutput", "Carrier", "Dial", "connect")
+
+#: Short messages that are joined into one write. More would keep the peer idle for longer than a write costs.
+_JOIN_MESSAGES = 8
+
+
+#: What a half stands on when nobody else connects it: one end of a FIFO, or a connected stream socket.
+Carrier = io.FileIO | socket.socket
+
+
+class AsyncioInput(Input):
+    """What comes in over a FIFO or a socket.
+
+    Args:
+        events: whom to tell.
+        loop: the event loop.
+        carrier: what it stands on, and owns; ``None`` when ``connect`` puts it on a transport together with an output.
+    """
+
+    def __init__(self, events: InputEvents, loop: AsyncioLoop, carrier: Carrier | None = None) -> None:
+        self.events = events
+        self._loop = loop
+        self._carrier = carrier
+        self._transport: asyncio.ReadTransport | None = None
+        self._lost = anyio.Event()
+
+    async def begin(self) -> None:
+        if self._carrier is not None:
+            await _attach(self._carrier, self, None, self._loop)
+
+    def connected(self, transport: Any) -> None:
+        """For the protocol."""
+        self._transport = transport
+        if hasattr(transport, "max_size"):  # asyncio's own, not uvloop's
+            transport.max_size = READ_SIZE
+
+    def lost(self, cause: BaseException | None) -> None:
+        """For the protocol."""
+        self._lost.set()
+        self.events.input_lost(cause)
+
+    def pause(self) -> None:
+        if self._transport is not None and not self._lost.is_set():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and not self._lost.is_set():
+            self._transport.resume_reading()
+
+    def stop(self) -> None:
+        if self._carrier is None:
+            # The output closes both. TLS says goodbye both ways; the peer's would never be read while paused.
+            self.resume()
+        elif self._transport is not None:
+            self._transport.close()
+
+    async def released(self) -> None:
+        if self._transport is not None:
+            await self._lost.wait()
+        elif self._carrier is not None:
+            self._carrier.close()
+
+
+class AsyncioOutput(Output):
+    """What goes out over a FIFO or a socket.
+
+    Args:
+        events: whom to tell.
+        loop: the event loop.
+        carrier: what it stands on, and owns; ``None`` when ``connect`` puts it on a transport.
+        input: the other direction of the same socket.
+        half_close: whether one direction can be ended alone (a socket without TLS).
+    """
+
+    def __init__(
+        self,
+        events: OutputEvents,
+        loop: AsyncioLoop,
+        carrier: Carrier | None = None,
+        *,
+        input: AsyncioInput | None = None,
+        half_close: bool = False,
+    ) -> None:
+        self._events = events
+        self._loop = loop
+        self._carrier = carrier
+        self._input = input
+        self._half_close = half_close
+        self._call_soon = loop.loop.call_soon
+        self._transport: Any = None
+        self._put: Callable[[bytes], None] = self._drop
+        #: Messages are joined: this turn has had its write, or the sink is being fed.
+        self._joining = False
+        self._held = False
+        self._lines: list[bytes] = []
+        self._size = 0
+        #: Nothing more is taken.
+        self._ended = False
+        #: By ``send_eof``, ``finish`` or ``abort``.
+        self._on_purpose = False
+        self._room = Gate(loop)
+        self._lost = anyio.Event()
+
+    async def begin(self) -> None:
+        if self._carrier is not None:
+            await _attach(self._carrier, self._input, self, self._loop)
+
+    def connected(self, transport: Any) -> None:
+        """For the protocol."""
+        self._transport = transport
+        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        self._put = transport.write
+
+    def write(self, message: bytes) -> None:
+        if self._ended:
+            return
+        if len(message) > JOIN_BYTES:
+            self._write_long(message)
+            return
+        if b"\n" in message or b"\r" in message:
+            message = encode_line(message)[:-1]
+        if not self._joining:
+            self._joining = True
+            self._call_soon(self._turn_over)
+            self._put(message + b"\n")
+            return
+        self._lines.append(message)
+        self._size += len(message)
+        if len(self._lines) >= _JOIN_MESSAGES or self._size >= JOIN_BYTES:
+            self._flush()
+
+    def _write_long(self, message: bytes) -> None:
+        self._flush()
+        if b"\n" in message or b"\r" in message:
+            self._put(encode_line(message))
+        else:
+            # Two writes cost less than a copy.
+            self._put(message)
+            self._put(b"\n")
+
+    def _turn_over(self) -> None:
+        self._joining = False
+        self._flush()
+
+    def hold(self) -> None:
+        self._held = self._joining
+        self._joining = True
+
+    def let_go(self) -> None:
+        self._joining = self._held
+        if self._lines:
+            self._flush()
+
+    def _flush(self) -> None:
+        lines = self._lines
+        if lines:
+            lines.append(b"")
+            self._size = 0
+            data = b"\n".join(lines)
+            lines.clear()
+            self._put(data)
+
+    def _drop(self, data: bytes) -> None:
+        """Where data goes when there is no transport."""
+
+    def pause(self) -> None:
+        """For the protocol: the transport's buffer is full."""
+        self._events.behind = not self._ended
+
+    def resume(self) -> None:
+        """For the protocol: it has room again."""
+        self._events.behind = False
+        self._room.open()
+
+    def lost(self, cause: BaseException | None) -> None:
+        """For the protocol."""
+        on_purpose = self._on_purpose
+        self._end()
+        self._lost.set()
+        if cause is not None or not on_purpose:
+            self._events.output_lost(cause)
+
+    def _end(self) -> None:
+        self._ended = self._on_purpose = True
+        self._put = self._drop
+        self._lines.clear()
+        self.resume()
+
+    async def drain(self) -> None:
+        while self._events.behind:
+            await self._room.wait()
+
+    async def send_eof(self) -> None:
+        if not self._ended:
+            self._flush()
+            self._end()
+            if self._half_close:
+                self._transport.write_eof()
+            else:
+                self._transport.close()
+
+    async def finish(self) -> None:
+        self._flush()
+        self._end()
+        if self._transport is not None:
+            self._transport.close()
+            await self._lost.wait()
+
+    def abort(self) -> None:
+        self._end()
+        if self._transport is not None and not self._lost.is_set():
+            self._transport.abort()
+
+    async def released(self) -> None:
+        if self._transport is not None:
+            await self._lost.wait()
+        elif self._carrier is not None:
+            self._carrier.close()
+
+
+class _Protocol(asyncio.Protocol):
+    """Passes the callbacks of one asyncio transport on to the halves that stand on it."""
+
+    def __init__(self, input: AsyncioInput | None, output: AsyncioOutput | None, *, keep_open: bool = False) -> None:
+        self._input = input
+        self._output = output
+        self._keep_open = keep_open
+        if input is not None:
+            # One call less for each read.
+            self.data_received = input.events.data_received  # type: ignore[method-assign, assignment]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._input is not None:
+            self._input.connected(transport)
+        if self._output is not None:
+            self._output.connected(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Without an input: nobody listens."""
+
+    def eof_received(self) -> bool:
+        if self._input is not None:
+            self._input.events.input_lost(None)
+        return self._keep_open
+
+    def pause_writing(self) -> None:
+        if self._output is not None:
+            self._output.pause()
+
+    def resume_writing(self) -> None:
+        if self._output is not None:
+            self._output.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._input is not None:
+            self._input.lost(exc)
+        if self._output is not None:
+            self._output.lost(exc)
+
+
+#: Connects a transport, given what makes its protocol.
+Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[object]]
+
+
+async def connect(input: AsyncioInput, output: AsyncioOutput, dial: Dial, *, half_close: bool) -> None:
+    """Puts both halves on the socket that ``dial`` connects.
+
+    Raises:
+        OSError: whatever ``dial`` raises.
+    """
+    await dial(lambda: _Protocol(input, output, keep_open=half_close))
+
+
+async def _attach(
+    carrier: Carrier, input: AsyncioInput | None, output: AsyncioOutput | None, loop: AsyncioLoop
+) -> None:
+    def protocol() -> asyncio.Protocol:
+        return _Protocol(input, output, keep_open=True)
+
+    with anyio.CancelScope(shield=True):  # one turn of the loop
+        if isinstance(carrier, io.FileIO):
+            if input is not None:
+                await loop.loop.connect_read_pipe(protocol, carrier)
+            else:
+                await loop.loop.connect_write_pipe(protocol, carrier)
+        elif carrier.family == getattr(socket, "AF_UNIX", None):
+            await loop.loop.create_unix_connection(protocol, sock=carrier)
+        else:
+            await loop.loop.create_connection(protocol, sock=carrier)
