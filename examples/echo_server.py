@@ -1,7 +1,7 @@
 """An MCPL server in one page, on the bare connection: one tool, and an event after each call.
 
-    python examples/echo_server.py                        speaks over its standard input and output
-    python examples/echo_server.py ws://127.0.0.1:8765    serves many hosts over WebSockets
+python examples/echo_server.py                        speaks over its standard input and output
+python examples/echo_server.py ws://127.0.0.1:8765    serves many hosts over WebSockets
 """
 
 import sys

@@ -15,6 +15,7 @@ import typer
 from mcpl_core._version import __version__
 
 from .conformance import conformance
+from .demo import demo
 from .digest import digest
 from .output import CommandError
 
@@ -22,6 +23,7 @@ __all__ = ("COMMANDS", "run")
 
 #: Name and function of each command, in the order of ``--help``. The function returns the exit status.
 COMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (
+    ("demo", demo),
     ("conformance", conformance),
     ("digest", digest),
 )

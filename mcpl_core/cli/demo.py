@@ -1,0 +1,118 @@
+"""``mcpl demo``: a host talks to an MCPL server over stdio, and again over a WebSocket.
+
+Owns: the tour and what it prints. Does not own: the server, which is the example that everybody can read.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+from anyio.streams.text import TextReceiveStream
+from rich.console import Console
+
+from ..connection import McplConnection
+from ..errors import McplError
+from ..manifest import manifest_digest
+from ..protocol import method
+from ..transports.endpoints import transport_for
+from ..transports.tap import TappedTransport
+from ..wire.messages import Request
+from .output import CommandError
+from .resources import resource_path
+from .transcript import Transcript
+
+__all__ = ("demo", "tour")
+
+_SECONDS: Final = 30.0
+_LISTENING: Final = "listening on "
+
+#: What the host of the demo grants; everything else is denied.
+_GRANT: Final = ["pushEvents", "tools"]
+
+
+def demo() -> int:
+    """Show a host and a server talking, over stdio and over a WebSocket."""
+    try:
+        anyio.run(tour, Console(highlight=False))
+    except (McplError, TimeoutError, OSError) as exc:
+        raise CommandError(f"the demo failed: {exc}", 1) from exc
+    return 0
+
+
+async def tour(console: Console) -> None:
+    """The whole tour.
+
+    Raises:
+        McplError: a step did not go as it should.
+        TimeoutError: it took too long.
+    """
+    server = resource_path("examples") / "echo_server.py"
+    command = [sys.executable, str(server)]
+    with anyio.fail_after(_SECONDS):
+        console.rule("over stdio: the host starts the server")
+        await _tour(console, command)
+        console.print()
+        console.rule("over a WebSocket: the server was there before")
+        async with _listening(command) as endpoint:
+            console.print(f"connecting to {endpoint}")
+            await _tour(console, endpoint)
+    console.print("\n[bold green]done:[/] two transports, the same conversation")
+
+
+async def _tour(console: Console, endpoint: str | list[str]) -> None:
+    transport = TappedTransport(transport_for(endpoint), Transcript(console).show)
+    async with McplConnection(transport, request_timeout=10.0) as conn, anyio.create_task_group() as tasks:
+        events: list[dict[str, Any]] = []
+        tasks.start_soon(_take_events, conn, events)
+        hello = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"experimental": {"mcpl": {"version": "0.5", "pushEvents": True}}},
+            "clientInfo": {"name": "mcpl demo", "version": "1.0.0"},
+        }
+        answer = await conn.send_request(method.INITIALIZE, hello)
+        await conn.send_notification(method.INITIALIZED)
+        manifest = answer["capabilities"]["experimental"]["mcpl"]
+        await conn.send_request(method.FEATURE_SETS_UPDATE, {"effectiveCapabilities": _GRANT})
+        listed = await conn.send_request(method.TOOLS_LIST)
+        name = listed["tools"][0]["name"]
+        result = await conn.send_request(method.TOOLS_CALL, {"name": name, "arguments": {"text": "hello"}})
+        same = manifest_digest(manifest) == manifest["revision"]
+        console.print(
+            f"manifest [bold]{manifest['revision'][:19]}\u2026[/] {'recomputed: equal' if same else 'DIFFERS'}"
+        )
+        console.print(f"tool [bold]{name}[/] said {result['content'][0]['text']!r}")
+        console.print(f"event heard: {events[0]['payload']['content'][0]['text']!r}")
+        await conn.aclose()
+
+
+async def _take_events(conn: McplConnection, events: list[dict[str, Any]]) -> None:
+    async for message in conn:
+        if isinstance(message, Request):
+            if message.method == method.PUSH_EVENT:
+                events.append(message.params)
+                await conn.send_response(message.id, {"accepted": True})
+            else:
+                await conn.send_error(message.id, -32601, "not in this demo")
+
+
+@asynccontextmanager
+async def _listening(command: list[str]) -> AsyncIterator[str]:
+    """Starts the server behind a WebSocket on a free port; yields its endpoint."""
+    async with await anyio.open_process(
+        [*command, "ws://127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stderr is not None
+            text = ""
+            async for piece in TextReceiveStream(process.stderr):
+                text += piece
+                if _LISTENING in text and text.endswith("\n"):
+                    break
+            yield text.partition(_LISTENING)[2].split()[0]
+        finally:
+            process.terminate()
