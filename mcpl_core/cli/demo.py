@@ -37,11 +37,21 @@ _GRANT: Final = ["pushEvents", "tools"]
 
 def demo() -> int:
     """Show a host and a server talking, over stdio and over a WebSocket."""
+    failures: list[BaseException] = []
     try:
         anyio.run(tour, Console(highlight=False))
-    except (McplError, TimeoutError, OSError) as exc:
-        raise CommandError(f"the demo failed: {exc}", 1) from exc
+    except* (McplError, TimeoutError, OSError) as group:
+        failures += _leaves(group)
+    if failures:
+        raise CommandError(f"the demo failed: {failures[0]}", 1)
     return 0
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """The single exceptions in a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]
 
 
 async def tour(console: Console) -> None:
