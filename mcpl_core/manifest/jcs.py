@@ -5,8 +5,9 @@ Does not own: what a manifest leaves out or sorts before it is hashed (``digest`
 
 A plain tree is made of ``dict`` with string keys, ``list`` (or ``tuple``), ``str``, ``bool``, ``int``,
 ``float`` and ``None``. Two writers give the same text. The fast one is msgspec's, with sorted members; it is
-used only where its text is known to be RFC 8785: numbers that both write alike, and no member name whose place
-differs between UTF-8 and UTF-16 order. The exact one takes everything else, to any depth.
+used only where its text is known to be RFC 8785: with numbers that it writes alike, or that are spelled for it,
+and without a member name whose place differs between UTF-8 and UTF-16 order. The exact one takes everything else,
+to any depth.
 
 Three readings beyond RFC 8785, so that no JSON value is refused: an integer beyond 2**53 is the double that it
 is in ECMAScript, a lone surrogate is written as a lowercase escape, two surrogates that form a pair are the
@@ -57,13 +58,13 @@ def canonical_bytes(value: Any) -> bytes:
     Raises:
         InvalidValueError: as for ``canonical_json``.
     """
-    names = _names_if_plain(value)
+    names, alike = _scan(value)
     # From U+D800 up the order of UTF-16 is another than that of UTF-8, which msgspec sorts by.
     if names is not None and (names.isascii() or max(names) < "\ud800"):
         try:
-            return _encode_sorted(value)
-        except UnicodeEncodeError:
-            pass  # a lone surrogate
+            return _encode_sorted(value if alike else _copied(value, respell=True))
+        except (UnicodeEncodeError, InvalidValueError):
+            pass  # a lone surrogate; a number that is refused, whose place the exact writer knows
     return _exact(value).encode()
 
 
@@ -107,6 +108,11 @@ def _shortest(number: float) -> str:
 
 def copy_tree(value: Any) -> Any:
     """A copy of a plain tree that shares no container with it, to any depth. Tuples become lists."""
+    return _copied(value)
+
+
+def _copied(value: Any, *, respell: bool = False) -> Any:
+    """The copy; with its numbers as the text that ECMAScript gives them when ``respell`` says so."""
     holder: list[Any] = [value]
     # Each entry is a container of the copy whose members are still those of the original.
     unfinished: list[Any] = [holder]
@@ -118,15 +124,22 @@ def copy_tree(value: Any) -> Any:
             if isinstance(member, dict | list | tuple):
                 container[place] = dict(member) if isinstance(member, dict) else list(member)
                 unfinished.append(container[place])
+            elif respell and type(member) in (int, float):
+                container[place] = msgspec.Raw(ecmascript_number(member))
     return holder[0]
 
 
-def _names_if_plain(root: Any) -> str | None:
-    """All member names of ``root`` as one text, or ``None`` when its numbers or types need the exact writer.
+def _scan(root: Any) -> tuple[str | None, bool]:
+    """What decides about the fast writer.
 
     Level by level rather than recursively: it is the hot path, and the number of levels is the depth.
+
+    Returns:
+        All member names as one text, or ``None`` when only the exact writer will do; and whether msgspec writes
+        every number as ECMAScript does.
     """
     names: list[str] = []
+    alike = True
     level = [root]
     for _ in range(_FAST_DEPTH):
         below: list[Any] = []
@@ -136,31 +149,32 @@ def _names_if_plain(root: Any) -> str | None:
                 names += node
                 node = node.values()
             elif kind is not list and kind is not tuple:
-                return None
-            if not _numbers_agree(node, below):
-                return None
+                return None, False
+            if not _numbers_alike(node, below):
+                alike = False
         if not below:
-            return _joined(names)
+            return _joined(names), alike
         level = below
-    return None
+    return None, False
 
 
-def _numbers_agree(values: Iterable[Any], below: list[Any]) -> bool:
-    """Whether msgspec writes every number among ``values`` as ECMAScript does; moves the rest to ``below``."""
+def _numbers_alike(values: Iterable[Any], below: list[Any]) -> bool:
+    """Whether msgspec writes the numbers among ``values`` as ECMAScript does; moves what is left to ``below``."""
+    alike = True
     for value in values:
         kind = type(value)
         if kind is str or kind is bool or value is None:
             continue
         if kind is int:
             if not -_EXACT_INTEGER <= value <= _EXACT_INTEGER:
-                return False
+                alike = False
         elif kind is float:
             # Both write these with a point and without an exponent.
             if value.is_integer() or not 1e-4 <= abs(value) < 1e15:
-                return False
+                alike = False
         else:
             below.append(value)
-    return True
+    return alike
 
 
 def _joined(names: list[str]) -> str | None:
