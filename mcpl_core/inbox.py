@@ -55,12 +55,6 @@ class Inbox:
         self.bytes -= self._sizes.popleft()
         return self._messages.popleft()
 
-    def clear(self) -> None:
-        """Drops everything."""
-        self._messages.clear()
-        self._sizes.clear()
-        self.bytes = 0
-
     @property
     def high(self) -> bool:
         """Whether reading should stop."""

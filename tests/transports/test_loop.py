@@ -1,0 +1,484 @@
+"""The services of the event loop: the same promises on asyncio, uvloop and trio."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from mcpl_core.transports.loop import AsyncioLoop, CancelGuard, EventLoop, Gate, TrioLoop, Waiter, current_loop, reject
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[EventLoop]:
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            yield current_loop(tasks)
+            tasks.cancel_scope.cancel()
+
+
+def on_trio(backend: tuple[str, dict[str, Any]]) -> bool:
+    return backend[0] == "trio"
+
+
+async def test_the_loop_is_that_which_runs(anyio_backend: tuple[str, dict[str, Any]]) -> None:
+    async with running() as loop:
+        assert type(loop) is (TrioLoop if on_trio(anyio_backend) else AsyncioLoop)
+        assert abs(loop.time() - anyio.current_time()) < 1
+
+
+# ---------------------------------------------------------------------------------------- waiters
+
+
+async def test_a_waiter_that_was_set_already() -> None:
+    async with running() as loop:
+        waiter = loop.waiter()
+        assert not waiter.done()
+        waiter.set_result("x")
+        assert waiter.done()
+        assert await waiter == "x"
+
+
+async def test_a_waiter_that_is_set_while_a_task_waits() -> None:
+    async with running() as loop:
+        waiter = loop.waiter()
+        loop.call_soon(lambda: waiter.set_result(7))
+        assert await waiter == 7
+
+
+async def test_a_waiter_with_an_exception() -> None:
+    async with running() as loop:
+        early, late = loop.waiter(), loop.waiter()
+        early.set_exception(KeyError("early"))
+        with pytest.raises(KeyError):
+            await early
+        loop.call_soon(lambda: late.set_exception(KeyError("late")))
+        with pytest.raises(KeyError):
+            await late
+
+
+async def test_tasks_wake_in_the_order_in_which_their_waiters_are_set(
+    anyio_backend: tuple[str, dict[str, Any]],
+) -> None:
+    async with running() as loop:
+        waiters = [loop.waiter() for _ in range(5)]
+        woken: list[int] = []
+
+        async def wait(number: int) -> None:
+            await waiters[number]
+            woken.append(number)
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(wait, number)
+            await anyio.wait_all_tasks_blocked()
+            for waiter in waiters:
+                waiter.set_result(None)
+        # trio shuffles the tasks of one turn on purpose.
+        assert (sorted(woken) if on_trio(anyio_backend) else woken) == [0, 1, 2, 3, 4]
+
+
+async def test_a_wait_that_was_cancelled_takes_nothing() -> None:
+    async with running() as loop:
+        waiter = loop.waiter()
+        with anyio.CancelScope() as scope:
+            loop.call_soon(scope.cancel)
+            await waiter
+        assert waiter.done()
+        reject(waiter, KeyError())
+
+
+async def test_set_and_cancelled_in_one_turn() -> None:
+    """What happens: cancelled, and the waiter counts as done all the same."""
+    async with running() as loop:
+        waiter = loop.waiter()
+
+        def both(scope: anyio.CancelScope) -> None:
+            waiter.set_result(1)
+            scope.cancel()
+
+        results = []
+        with anyio.CancelScope() as scope:
+            loop.call_soon(lambda: both(scope))
+            results.append(await waiter)
+            await checkpoint()
+        assert waiter.done()
+        assert scope.cancelled_caught
+
+
+async def test_a_rejection_that_nobody_looks_at_is_not_logged(anyio_backend: tuple[str, dict[str, Any]]) -> None:
+    complaints: list[Any] = []
+    async with running() as loop:
+        if not on_trio(anyio_backend):
+            asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        waiter: Waiter | None = loop.waiter()
+        assert waiter is not None
+        reject(waiter, KeyError())
+        assert waiter.done()
+        waiter = None
+        gc.collect()
+        await checkpoint()
+        waiter = loop.waiter()
+        reject(waiter, KeyError("first"))
+        reject(waiter, KeyError("second"))
+        with pytest.raises(KeyError, match="first"):
+            await waiter
+    assert complaints == []
+
+
+# ---------------------------------------------------------------------------------------- calls
+
+
+async def test_call_soon_calls_in_a_later_turn_and_in_order() -> None:
+    async with running() as loop:
+        calls: list[int] = []
+        done = anyio.Event()
+        for number in range(3):
+            loop.call_soon(lambda number=number: calls.append(number))  # type: ignore[misc]
+        loop.call_soon(done.set)
+        assert calls == []
+        await done.wait()
+        assert calls == [0, 1, 2]
+
+
+async def test_timers_fire_in_the_order_of_their_times() -> None:
+    async with running() as loop:
+        fired: list[str] = []
+        done = anyio.Event()
+        now = loop.time()
+        loop.call_at(now + 0.03, done.set)
+        loop.call_at(now + 0.02, lambda: fired.append("second"))
+        loop.call_at(now + 0.01, lambda: fired.append("first"))
+        assert fired == []
+        await done.wait()
+        assert fired == ["first", "second"]
+        assert loop.time() >= now + 0.02
+
+
+async def test_a_timer_whose_time_is_over_fires_in_a_later_turn() -> None:
+    async with running() as loop:
+        done = anyio.Event()
+        loop.call_at(loop.time() - 1, done.set)
+        assert not done.is_set()
+        await done.wait()
+
+
+async def test_a_timer_that_was_cancelled_does_not_fire() -> None:
+    async with running() as loop:
+        fired: list[str] = []
+        done = anyio.Event()
+        timer = loop.call_at(loop.time() + 0.005, lambda: fired.append("cancelled"))
+        last = loop.call_at(loop.time() + 0.01, done.set)
+        timer.cancel()
+        timer.cancel()
+        await done.wait()
+        last.cancel()
+        assert fired == []
+
+
+async def test_an_earlier_timer_overtakes_one_that_is_waited_for() -> None:
+    async with running() as loop:
+        loop.call_at(loop.time() + 100, lambda: pytest.fail("too late"))
+        await anyio.wait_all_tasks_blocked()
+        done = anyio.Event()
+        loop.call_at(loop.time() + 0.001, done.set)
+        await done.wait()
+
+
+async def test_a_timer_may_set_another() -> None:
+    async with running() as loop:
+        done = anyio.Event()
+        loop.call_at(loop.time(), lambda: loop.call_at(loop.time(), done.set))
+        await done.wait()
+
+
+async def test_a_timer_that_never_comes() -> None:
+    async with running() as loop:
+        timer = loop.call_at(float("inf"), lambda: pytest.fail("never"))
+        done = anyio.Event()
+        loop.call_at(loop.time(), done.set)
+        await done.wait()
+        timer.cancel()
+
+
+async def test_cancelled_timers_are_not_kept() -> None:
+    async with running() as loop:
+        for _ in range(10_000):
+            loop.call_at(loop.time() + 1000, lambda: None).cancel()
+        kept = loop.call_at(loop.time() + 1000, lambda: None)
+        if isinstance(loop, TrioLoop):
+            assert len(loop._timers) < 200
+            await anyio.wait_all_tasks_blocked()
+        done = anyio.Event()
+        loop.call_at(loop.time(), done.set)
+        await done.wait()
+        kept.cancel()
+
+
+# ---------------------------------------------------------------------------------------- gates
+
+
+async def test_a_gate_lets_through_all_that_wait_now() -> None:
+    async with running() as loop:
+        gate = Gate(loop)
+        passed: list[int] = []
+
+        async def wait(number: int) -> None:
+            await gate.wait()
+            passed.append(number)
+
+        gate.open()
+        async with anyio.create_task_group() as tasks:
+            for number in range(3):
+                tasks.start_soon(wait, number)
+            await anyio.wait_all_tasks_blocked()
+            assert passed == []
+            gate.open()
+            gate.open()
+        assert sorted(passed) == [0, 1, 2]
+
+
+async def test_a_gate_forgets_who_was_cancelled() -> None:
+    async with running() as loop:
+        gate = Gate(loop)
+        for _ in range(100):
+            with anyio.move_on_after(0):
+                await gate.wait()
+        assert len(gate._waiting) == 0
+        gate.open()
+
+
+# ---------------------------------------------------------------------------------------- guards
+
+
+class Worker:
+    """A task that runs blocks under one guard, and a log of how they ended."""
+
+    def __init__(self) -> None:
+        self.guard: CancelGuard | None = None
+        self.log: list[str] = []
+        self.blocked = anyio.Event()
+
+    async def block(self, body: Callable[[], Any]) -> None:
+        assert self.guard is not None
+        self.blocked = anyio.Event()
+        with self.guard:
+            await body()
+            self.log.append("returned")
+        self.log.append("after")
+
+    async def forever(self) -> None:
+        self.blocked.set()
+        await anyio.sleep_forever()
+
+    def cancel(self) -> None:
+        assert self.guard is not None
+        self.guard.cancel()
+
+
+@pytest.fixture
+def worker() -> Worker:
+    return Worker()
+
+
+async def run(worker: Worker, *bodies: Callable[[], Any], cancel: int = 1) -> None:
+    """Runs the blocks one after the other in one task, and cancels each once it waits."""
+
+    async def work() -> None:
+        async with running() as loop:
+            worker.guard = loop.cancel_guard()
+            for body in bodies:
+                await worker.block(body)
+            worker.log.append("end")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(work)
+        for _ in bodies:
+            await anyio.wait_all_tasks_blocked()
+            for _ in range(cancel):
+                worker.cancel()
+
+
+async def test_a_guard_cancels_its_block_and_nothing_else(worker: Worker) -> None:
+    await run(worker, worker.forever, worker.forever)
+    assert worker.log == ["after", "after", "end"]
+
+
+async def test_a_guard_cancelled_twice(worker: Worker) -> None:
+    await run(worker, worker.forever, worker.forever, cancel=2)
+    assert worker.log == ["after", "after", "end"]
+
+
+async def test_a_block_may_ignore_its_cancellation(worker: Worker) -> None:
+    async def stubborn() -> None:
+        try:
+            await worker.forever()
+        except anyio.get_cancelled_exc_class():
+            worker.log.append("ignored")
+
+    await run(worker, stubborn, worker.forever)
+    assert worker.log == ["ignored", "returned", "after", "after", "end"]
+
+
+async def test_a_block_that_fails_while_it_is_cancelled(worker: Worker) -> None:
+    async def failing() -> None:
+        try:
+            await worker.forever()
+        finally:
+            worker.log.append("cleaned")
+            raise KeyError("failed")
+
+    async def caught() -> None:
+        assert worker.guard is not None
+        with pytest.raises(KeyError), worker.guard:
+            await failing()
+        await checkpoint()
+
+    async def work() -> None:
+        async with running() as loop:
+            worker.guard = loop.cancel_guard()
+            await caught()
+            worker.log.append("end")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(work)
+        await anyio.wait_all_tasks_blocked()
+        worker.cancel()
+    assert worker.log == ["cleaned", "end"]
+
+
+async def test_scopes_and_task_groups_inside_a_block(worker: Worker) -> None:
+    async def structured() -> None:
+        with anyio.move_on_after(0):
+            await anyio.sleep_forever()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.sleep_forever)
+            with anyio.fail_after(60), anyio.CancelScope():
+                await worker.forever()
+
+    await run(worker, structured, structured)
+    assert worker.log == ["after", "after", "end"]
+
+
+async def test_a_guard_outside_its_block_does_nothing(worker: Worker) -> None:
+    async with running() as loop:
+        guard = loop.cancel_guard()
+        guard.cancel()
+        with guard:
+            await checkpoint()
+        guard.cancel()
+        await checkpoint()
+
+
+async def test_a_block_that_is_cancelled_by_its_own_step_and_awaits_nothing_more() -> None:
+    async with running() as loop:
+        guard = loop.cancel_guard()
+        with guard:
+            guard.cancel()
+        await checkpoint()
+        with guard:
+            await checkpoint()
+            guard.cancel()
+        await checkpoint()
+        await checkpoint()
+
+
+async def test_a_block_that_is_cancelled_by_its_own_step_and_awaits_something() -> None:
+    async with running() as loop:
+        guard = loop.cancel_guard()
+        with guard:
+            guard.cancel()
+            await anyio.sleep_forever()
+        await checkpoint()
+
+
+async def test_the_cancellation_of_the_task_passes_through(worker: Worker) -> None:
+    async with anyio.create_task_group() as tasks:
+
+        async def work() -> None:
+            async with running() as loop:
+                worker.guard = loop.cancel_guard()
+                await worker.block(worker.forever)
+
+        tasks.start_soon(work)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert worker.log == []
+
+
+async def test_both_cancelled_in_one_turn(worker: Worker) -> None:
+    async with anyio.create_task_group() as tasks:
+
+        async def work() -> None:
+            async with running() as loop:
+                worker.guard = loop.cancel_guard()
+                await worker.block(worker.forever)
+                await checkpoint()
+                worker.log.append("went on")
+
+        tasks.start_soon(work)
+        await anyio.wait_all_tasks_blocked()
+        worker.cancel()
+        tasks.cancel_scope.cancel()
+    assert "went on" not in worker.log
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})], ids=["asyncio"])
+class TestAsyncio:
+    """What trio cannot do at all."""
+
+    async def test_a_cancelled_future_in_the_block_is_a_failure_of_the_block(self) -> None:
+        async with running() as loop:
+            guard = loop.cancel_guard()
+            future = asyncio.get_running_loop().create_future()
+            future.cancel()
+            with pytest.raises(RuntimeError), guard:
+                await future
+            await checkpoint()
+
+    async def test_a_request_that_was_there_before_the_block_is_not_its_own(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        async with running() as loop:
+            guard = loop.cancel_guard()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await checkpoint()
+            assert task.cancelling() == 1
+            with guard:
+                loop.call_soon(guard.cancel)
+                await anyio.sleep_forever()
+            assert task.cancelling() == 1
+            task.uncancel()
+
+    async def test_a_native_cancellation_passes_through(self) -> None:
+        async with running() as loop:
+            guard = loop.cancel_guard()
+            task = asyncio.current_task()
+            assert task is not None
+            loop.call_soon(task.cancel)
+            with pytest.raises(asyncio.CancelledError), guard:
+                await anyio.sleep_forever()
+            assert task.uncancel() == 0
+
+    async def test_asyncio_timeouts_inside_a_block(self) -> None:
+        async with running() as loop:
+            guard = loop.cancel_guard()
+            with pytest.raises(TimeoutError), guard:
+                async with asyncio.timeout(0.001):
+                    await anyio.sleep_forever()
+            with guard:
+                loop.call_soon(guard.cancel)
+                async with asyncio.timeout(60):
+                    await anyio.sleep_forever()
+            task = asyncio.current_task()
+            assert task is not None
+            assert task.cancelling() == 0
