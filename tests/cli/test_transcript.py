@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Literal
 
 import pytest
 from rich.console import Console
@@ -11,7 +12,8 @@ from mcpl_core.cli.transcript import Transcript
 
 
 def _shown(*messages: tuple[str, bytes], terminal: bool = False, width: int = 160) -> str:
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system="truecolor")
+    colours: Literal["truecolor"] | None = "truecolor" if terminal else None
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system=colours)
     transcript = Transcript(console)
     for direction, message in messages:
         transcript.show("sent" if direction == ">" else "received", message)
