@@ -35,7 +35,7 @@ from .options import DEFAULT_REQUEST_TIMEOUT, ConnectionOptions, ConnectionStats
 from .outlet import Outlet
 from .timeouts import Deadline, Deadlines
 from .transports.base import Transport
-from .transports.loop import EventLoop, Waiter, current_loop, reject
+from .transports.loop import EventLoop, TellingWaiter, Waiter, current_loop, reject
 from .wire.messages import DEFAULT_MAX_DEPTH, Id, Notification, Request
 from .wire.peer import Peer, PeerState, Trigger
 from .wire.values import decode_value
@@ -209,6 +209,7 @@ class McplConnection(Constructors):
         timeout: float | None | UnsetType = UNSET,
         result_type: None = None,
         on_sent: Callable[[Id], object] | None = None,
+        on_answer: Callable[[Raw], object] | None = None,
     ) -> Any: ...
     @overload
     async def send_request(
@@ -219,6 +220,7 @@ class McplConnection(Constructors):
         timeout: float | None | UnsetType = UNSET,
         result_type: type[T],
         on_sent: Callable[[Id], object] | None = None,
+        on_answer: Callable[[Raw], object] | None = None,
     ) -> T: ...
     async def send_request(
         self,
@@ -228,6 +230,7 @@ class McplConnection(Constructors):
         timeout: float | None | UnsetType = UNSET,
         result_type: Any = None,
         on_sent: Callable[[Id], object] | None = None,
+        on_answer: Callable[[Raw], object] | None = None,
     ) -> Any:
         """Sends a request and waits for its answer. Cancelling it, or its timeout, tells the peer with
         ``notifications/cancelled`` (except for ``initialize``).
@@ -239,6 +242,8 @@ class McplConnection(Constructors):
             result_type: what to decode the result as; left out: plain JSON.
             on_sent: called with the request's id once it was handed to the transport, before anything can
                 answer it; for messages that refer to it (``inference/chunk``, progress).
+            on_answer: called with the raw result as it is taken from the wire, before anything behind it is
+                looked at; not for an error. What it raises, this call raises.
 
         Raises:
             RpcError: the peer answered with an error (the subclass of its code).
@@ -255,7 +260,7 @@ class McplConnection(Constructors):
             timeout = self.request_timeout
         assert self._deadlines is not None
         due = None if timeout is None else self._deadlines.due(timeout)
-        waiter = loop.waiter()
+        waiter = loop.waiter() if on_answer is None else TellingWaiter(loop.waiter(), on_answer)
         id, text = self._peer.request(method, UNSET if params is None else params, waiter)
         try:
             if due is not None and timeout is not None:
@@ -277,6 +282,11 @@ class McplConnection(Constructors):
             return decode_value(raw, Any if result_type is None else result_type)
         except InvalidValueError as exc:
             raise InvalidResultError(method, exc.detail, exc.path) from exc
+
+    def extend_timeout(self, id: Id, timeout: float) -> None:
+        """Our request ``id`` waits for ``timeout`` seconds from now, unless it waits longer or not at all."""
+        if self._deadlines is not None:
+            self._deadlines.extend(id, self._deadlines.due(timeout))
 
     async def send_notification(self, method: str, params: Any = None) -> None:
         """Sends a notification; waits while the peer does not keep up. After closing it does nothing.

@@ -34,12 +34,23 @@ from .protocol.methods import METHODS, MethodTable
 from .transports.loop import CancelGuard, EventLoop, Waiter
 from .wire.messages import Id, Notification, Request
 
-__all__ = ("Dispatcher", "Handler", "Handlers", "Route", "Router")
+__all__ = ("Dispatcher", "Handler", "Handlers", "Later", "Route", "Router")
 
 #: Takes the message, returns the result (ignored for a notification), or an awaitable of it.
 Handler = Callable[[Any], Any]
 Handlers = Mapping[str, Handler]
 H = TypeVar("H", bound=Handler)
+
+
+class Later(NamedTuple):
+    """What the inline handler of a request returns when the rest of its work has to wait: the request is queued, and
+    a worker makes the call, whose result, or what it awaits to, is the answer.
+
+    Attributes:
+        call: takes nothing; sync or async.
+    """
+
+    call: Callable[[], Any]
 
 
 class Route(NamedTuple):
@@ -49,7 +60,7 @@ class Route(NamedTuple):
         handler: what is called.
         ordered: the messages behind its message wait until it is done.
         inline: it is called, and answered, as its message is taken from the wire, before anything behind it and
-            before earlier messages that still wait for a worker. It is a plain function.
+            before earlier messages that still wait for a worker. It is a plain function, and may return ``Later``.
     """
 
     handler: Handler
@@ -160,6 +171,8 @@ class Dispatcher:
         self._busy = 0
         #: What cancels a handler that waits, and the request that it answers.
         self._running: dict[CancelGuard, Id] = {}
+        #: Queued requests that an inline handler has begun. The message is kept, so that its identity is its own.
+        self._begun: dict[int, tuple[Request, Later]] = {}
         self._input_ended = self._stopped = False
         #: For ``run``: the input ended; and later: a worker has nothing to do.
         self._news = loop.waiter()
@@ -208,7 +221,7 @@ class Dispatcher:
         tasks.start_soon(self._work, name="mcpl handler")
 
     def handle_inline(self, message: Request | Notification) -> bool:
-        """Handles a message at once when its route says so; true when it did."""
+        """Handles a message at once when its route says so; false when it is to be queued."""
         handler = self._router.inline.get(message.method)
         if handler is None:
             return False
@@ -219,6 +232,11 @@ class Dispatcher:
             if inspect.iscoroutine(result):
                 result.close()
                 raise LocalProtocolError(f"the inline handler of {message.method} is a coroutine function")
+            if isinstance(result, Later):
+                if not isinstance(message, Request):
+                    raise LocalProtocolError(f"the inline handler of {message.method} has nobody to answer later")
+                self._begun[id(message)] = (message, result)
+                return False
         except Exception as exc:
             error = self._failure(exc, message)
         if isinstance(message, Request) and (text := self._answer(message.id, result, error)) is not None:
@@ -301,8 +319,8 @@ class Dispatcher:
 
     async def _handle_request(self, message: Request, route: Route | None, guard: CancelGuard) -> bytes | None:
         """The text of the answer; ``None`` when none is wanted."""
-        id = message.id
-        wanted = self._wants(id)
+        begun = self._begun.pop(id(message), None)
+        wanted = self._wants(message.id)
         if wanted is None or self._connection.is_closed:
             return None
         result: Any = None
@@ -310,9 +328,12 @@ class Dispatcher:
         if wanted and route is None:
             error = RpcError(ERR_METHOD_NOT_FOUND, f"no such method: {message.method}")
         elif wanted and route is not None:
-            self._running[guard] = id
+            self._running[guard] = message.id
             try:
-                outcome = route.handler(message)
+                outcome = route.handler(message) if begun is None else begun[1].call()
+                if isinstance(outcome, Later):
+                    # It was queued before `serve` began.
+                    outcome = outcome.call()
                 if inspect.isawaitable(outcome):
                     with guard:
                         result = await outcome
@@ -322,7 +343,7 @@ class Dispatcher:
                 error = self._failure(exc, message)
             finally:
                 del self._running[guard]
-        return self._answer(id, result, error)
+        return self._answer(message.id, result, error)
 
     def _wants(self, id: Id) -> bool | None:
         """Whether the peer still wants an answer; ``None``: it has one."""

@@ -25,13 +25,13 @@ class Deadline(NamedTuple):
 
     Attributes:
         when: on the loop's clock, in seconds.
-        id: the request's id.
+        id: the id of the request, which is one of ours.
         timeout: seconds it was given.
         method: its method.
     """
 
     when: float
-    id: Id
+    id: int
     timeout: float
     method: str
 
@@ -45,13 +45,15 @@ class Deadlines:
         expire: called for each request whose time is up.
     """
 
-    __slots__ = ("_at", "_expire", "_heap", "_loop", "_pending", "_timer")
+    __slots__ = ("_at", "_expire", "_extended", "_heap", "_loop", "_pending", "_timer")
 
     def __init__(self, loop: EventLoop, pending: Collection[Id], expire: Callable[[Deadline], object]) -> None:
         self._loop = loop
         self._pending = pending
         self._expire = expire
         self._heap: list[Deadline] = []
+        #: Later deadlines of requests whose first one still stands in the heap.
+        self._extended: dict[Id, float] = {}
         self._timer: TimerHandle | None = None
         self._at = 0.0
 
@@ -76,6 +78,12 @@ class Deadlines:
             # Most are answered. A rebuild is paid for by the requests since the one before.
             heap[:] = [entry for entry in heap if entry.id in self._pending]
             heapq.heapify(heap)
+            self._extended = {id: when for id, when in self._extended.items() if id in self._pending}
+
+    def extend(self, id: Id, when: float) -> None:
+        """Makes a pending request due at ``when`` on the loop's clock, if that is later than it is due now."""
+        if id in self._pending:
+            self._extended[id] = max(when, self._extended.get(id, when))
 
     def close(self) -> None:
         """Stops the timer."""
@@ -83,6 +91,7 @@ class Deadlines:
             self._timer.cancel()
             self._timer = None
         self._heap.clear()
+        self._extended.clear()
 
     def _arm(self, when: float) -> None:
         if self._timer is not None:
@@ -96,7 +105,12 @@ class Deadlines:
         heap, pending = self._heap, self._pending
         while heap and (heap[0].when <= now or heap[0].id not in pending):
             deadline = heapq.heappop(heap)
-            if deadline.id in pending:
+            when = self._extended.pop(deadline.id, 0.0) if self._extended else 0.0
+            if deadline.id not in pending:
+                continue
+            if when > deadline.when:
+                heapq.heappush(heap, deadline._replace(when=when))
+            else:
                 self._expire(deadline)
         if heap and self._timer is None:
             self._arm(heap[0].when)

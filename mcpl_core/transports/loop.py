@@ -30,6 +30,7 @@ __all__ = (
     "CancelGuard",
     "EventLoop",
     "Gate",
+    "TellingWaiter",
     "TimerHandle",
     "TrioLoop",
     "Waiter",
@@ -61,6 +62,39 @@ def reject(waiter: Waiter, error: BaseException) -> None:
     if isinstance(waiter, asyncio.Future):
         # A task that is cancelled in this very turn never looks; asyncio would log that nobody did.
         waiter.exception()
+
+
+class TellingWaiter:
+    """A waiter that calls ``tell`` with its value in the very turn in which it is set, before its task is woken.
+
+    Args:
+        waiter: what the task awaits.
+        tell: what it raises, the task gets instead of the value.
+    """
+
+    __slots__ = ("_tell", "_waiter")
+
+    def __init__(self, waiter: Waiter, tell: Callable[[Any], object]) -> None:
+        self._waiter = waiter
+        self._tell = tell
+
+    def done(self) -> bool:
+        return self._waiter.done()
+
+    def set_result(self, result: Any, /) -> None:
+        try:
+            self._tell(result)
+        except Exception as exc:
+            reject(self._waiter, exc)
+        else:
+            if not self._waiter.done():
+                self._waiter.set_result(result)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        reject(self._waiter, exception)
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._waiter.__await__()
 
 
 class TimerHandle(Protocol):
