@@ -26,7 +26,6 @@ from .errors import (
     InvalidValueError,
     LocalProtocolError,
     RpcError,
-    TransportError,
 )
 from .inbox import InboxLimits
 from .intake import Intake
@@ -65,7 +64,12 @@ class McplConnection(Constructors):
             max_depth=options.get("max_depth", DEFAULT_MAX_DEPTH),
         )
         self._observers = Observers(transport.name)
-        self._outlet = Outlet(transport, limits.hard_bytes, self._unread_at_peer, self._relieved)
+        self._outlet = Outlet(
+            transport,
+            limits.hard_bytes,
+            lambda error: self._move(Trigger.OUTPUT_FAILED, error),
+            lambda: self._intake.relieve(),
+        )
         self._intake = Intake(
             self._peer,
             transport,
@@ -337,12 +341,6 @@ class McplConnection(Constructors):
         if notice is not None and method != "initialize" and self._peer.can_send:
             self._outlet.push(notice)
         self._intake.balance()
-
-    def _unread_at_peer(self, error: TransportError) -> None:
-        self._move(Trigger.OUTPUT_FAILED, error)
-
-    def _relieved(self) -> None:
-        self._intake.relieve()
 
     # ------------------------------------------------------------------------------------ receiving
 

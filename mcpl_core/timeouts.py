@@ -78,12 +78,14 @@ class Deadlines:
             # Most are answered. A rebuild is paid for by the requests since the one before.
             heap[:] = [entry for entry in heap if entry.id in self._pending]
             heapq.heapify(heap)
-            self._extended = {id: when for id, when in self._extended.items() if id in self._pending}
 
     def extend(self, id: Id, when: float) -> None:
         """Makes a pending request due at ``when`` on the loop's clock, if that is later than it is due now."""
+        extended = self._extended
         if id in self._pending:
-            self._extended[id] = max(when, self._extended.get(id, when))
+            extended[id] = max(when, extended.get(id, when))
+        if len(extended) > 64 + 4 * len(self._pending):
+            self._extended = {id: when for id, when in extended.items() if id in self._pending}
 
     def close(self) -> None:
         """Stops the timer."""

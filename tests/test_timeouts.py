@@ -1,0 +1,287 @@
+"""Deadlines on a clock that the test sets."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+from anyio.abc import TaskGroup
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpl_core.errors import InvalidValueError
+from mcpl_core.timeouts import Deadline, Deadlines
+from mcpl_core.transports.loop import CancelGuard, EventLoop, Waiter
+from mcpl_core.wire.messages import Id
+
+
+class FakeTimer:
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback: Callable[[], object] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class FakeLoop(EventLoop):
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(cast(TaskGroup, None))
+        self.now = 100.0
+        self.timers: list[tuple[float, int, FakeTimer]] = []
+        self.made = 0
+
+    def time(self) -> float:
+        return self.now
+
+    def waiter(self) -> Waiter:
+        raise AssertionError
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        raise AssertionError
+
+    def cancel_guard(self) -> CancelGuard:
+        raise AssertionError
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> FakeTimer:
+        timer = FakeTimer(callback)
+        self.made += 1
+        heapq.heappush(self.timers, (when, self.made, timer))
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self.timers and self.timers[0][0] <= until:
+            when, _, timer = heapq.heappop(self.timers)
+            self.now = max(self.now, when)
+            if timer.callback is not None:
+                timer.callback()
+        self.now = until
+
+    @property
+    def armed(self) -> list[float]:
+        return [when for when, _, timer in sorted(self.timers) if timer.callback is not None]
+
+
+class Requests:
+    """The pending requests, and which of them expired."""
+
+    def __init__(self) -> None:
+        self.loop = FakeLoop()
+        self.pending: dict[Id, None] = {}
+        self.expired: list[tuple[int, float]] = []
+        self.deadlines = Deadlines(self.loop, self.pending, self._expire)
+
+    def _expire(self, deadline: Deadline) -> None:
+        del self.pending[deadline.id]
+        self.expired.append((deadline.id, self.loop.now))
+
+    def send(self, id: int, timeout: float) -> None:
+        self.pending[id] = None
+        self.deadlines.add(Deadline(self.deadlines.due(timeout), id, timeout, "m"))
+
+    def answer(self, id: int) -> None:
+        del self.pending[id]
+
+
+@pytest.fixture
+def requests() -> Requests:
+    return Requests()
+
+
+def test_a_request_expires_when_its_time_is_over(requests: Requests) -> None:
+    requests.send(1, 5)
+    requests.loop.advance(4.9)
+    assert requests.expired == []
+    requests.loop.advance(0.1)
+    assert requests.expired == [(1, 105.0)]
+    assert requests.loop.armed == []
+
+
+def test_one_timer_serves_all_and_stands_at_the_earliest(requests: Requests) -> None:
+    requests.send(1, 5)
+    requests.send(2, 9)
+    assert requests.loop.armed == [105.0]
+    requests.send(3, 2)
+    assert requests.loop.armed == [102.0]
+    requests.loop.advance(2)
+    assert requests.loop.armed == [105.0]
+    requests.loop.advance(100)
+    assert requests.expired == [(3, 102.0), (1, 105.0), (2, 109.0)]
+    assert requests.loop.armed == []
+
+
+def test_an_answered_request_does_not_expire(requests: Requests) -> None:
+    requests.send(1, 5)
+    requests.send(2, 6)
+    requests.answer(1)
+    requests.loop.advance(5.5)
+    assert requests.expired == []
+    requests.loop.advance(1)
+    assert requests.expired == [(2, 106.0)]
+
+
+def test_after_the_last_answer_the_timer_runs_out(requests: Requests) -> None:
+    requests.send(1, 5)
+    requests.send(2, 50)
+    requests.answer(1)
+    requests.answer(2)
+    requests.loop.advance(5)
+    assert requests.loop.armed == []
+
+
+def test_no_time_at_all(requests: Requests) -> None:
+    requests.send(1, 0)
+    requests.send(2, -1)
+    assert requests.expired == []
+    requests.loop.advance(0)
+    assert sorted(requests.expired) == [(1, 100.0), (2, 100.0)]
+
+
+def test_all_the_time_in_the_world(requests: Requests) -> None:
+    requests.send(1, float("inf"))
+    requests.send(2, 1)
+    requests.loop.advance(1e9)
+    assert requests.expired == [(2, 101.0)]
+
+
+def test_a_request_may_be_given_more_time(requests: Requests) -> None:
+    requests.send(1, 5)
+    requests.send(2, 6)
+    requests.deadlines.extend(1, 120.0)
+    requests.deadlines.extend(1, 110.0)
+    requests.loop.advance(15)
+    assert requests.expired == [(2, 106.0)]
+    requests.loop.advance(20)
+    assert requests.expired == [(2, 106.0), (1, 120.0)]
+
+
+def test_and_more_again(requests: Requests) -> None:
+    requests.send(1, 5)
+    requests.deadlines.extend(1, 110.0)
+    requests.loop.advance(7)
+    requests.deadlines.extend(1, 115.0)
+    requests.loop.advance(7)
+    assert requests.expired == []
+    requests.loop.advance(7)
+    assert requests.expired == [(1, 115.0)]
+
+
+def test_never_less_time(requests: Requests) -> None:
+    requests.send(1, 5)
+    requests.deadlines.extend(1, 101.0)
+    requests.loop.advance(4)
+    assert requests.expired == []
+    requests.loop.advance(1)
+    assert requests.expired == [(1, 105.0)]
+
+
+def test_more_time_for_requests_that_do_not_wait_leaves_nothing_behind(requests: Requests) -> None:
+    """Also not for those that wait without a deadline, many of which come and go."""
+    requests.deadlines.extend(7, 200.0)
+    for id in range(10_000):
+        requests.pending[id] = None
+        requests.deadlines.extend(id, 200.0)
+        requests.answer(id)
+    assert len(requests.deadlines._extended) <= 64 + 4
+    requests.send(10_001, 5)
+    requests.deadlines.extend(10_001, 107.0)
+    requests.answer(10_001)
+    requests.loop.advance(50)
+    assert requests.expired == []
+    requests.deadlines.close()
+    assert requests.deadlines._extended == {}
+
+
+def test_nan_is_no_timeout(requests: Requests) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        requests.deadlines.due(float("nan"))
+    assert caught.value.code == "timeout"
+
+
+def test_a_timer_that_fires_early_is_set_again(requests: Requests) -> None:
+    requests.send(1, 5)
+    ((_, _, timer),) = requests.loop.timers
+    assert timer.callback is not None
+    timer.callback()
+    assert requests.expired == []
+    requests.loop.advance(5)
+    assert requests.expired == [(1, 105.0)]
+
+
+def test_closing_stops_the_timer_and_forgets_everything(requests: Requests) -> None:
+    requests.deadlines.close()
+    requests.send(1, 5)
+    requests.deadlines.close()
+    assert requests.loop.armed == []
+    requests.loop.advance(10)
+    assert requests.expired == []
+
+
+def test_expiring_may_close(requests: Requests) -> None:
+    """The transport may find out that it is broken while the notice is written."""
+
+    def expire(deadline: Deadline) -> None:
+        requests.expired.append((deadline.id, requests.loop.now))
+        requests.pending.clear()
+        deadlines.close()
+
+    deadlines = Deadlines(requests.loop, requests.pending, expire)
+    requests.deadlines = deadlines
+    requests.send(1, 5)
+    requests.send(2, 5)
+    requests.loop.advance(5)
+    assert requests.expired == [(1, 105.0)]
+    assert requests.loop.armed == []
+
+
+def test_answered_requests_do_not_pile_up(requests: Requests) -> None:
+    """One after the other, 100,000 of them, and none ever expires."""
+    requests.send(-1, 30)
+    for id in range(100_000):
+        requests.send(id, 30)
+        requests.answer(id)
+    assert len(requests.deadlines._heap) <= 64 + 4 * 2
+    assert requests.loop.made == 1
+    requests.loop.advance(30)
+    assert requests.expired == [(-1, 130.0)]
+
+
+def test_nor_with_many_in_flight(requests: Requests) -> None:
+    flying = 1_000
+    for id in range(20_000):
+        requests.send(id, 30)
+        if id >= flying:
+            requests.answer(id - flying)
+    assert len(requests.deadlines._heap) <= 64 + 4 * (flying + 1)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["send", "answer", "extend", "wait"]), st.integers(0, 50)), max_size=200))
+def test_each_request_expires_exactly_when_it_is_due(steps: list[tuple[str, int]]) -> None:
+    requests = Requests()
+    due: dict[int, float] = {}
+    expected: list[tuple[int, float]] = []
+    for number, (step, value) in enumerate(steps):
+        if step == "send":
+            requests.send(number, value)
+            due[number] = requests.loop.now + value
+        elif step == "answer" and due:
+            id = list(due)[value % len(due)]
+            del due[id]
+            requests.answer(id)
+        elif step == "extend" and due:
+            id = list(due)[value % len(due)]
+            due[id] = max(due[id], requests.loop.now + value)
+            requests.deadlines.extend(id, requests.loop.now + value)
+        elif step == "wait":
+            requests.loop.advance(value)
+            over = sorted((when, id) for id, when in due.items() if when <= requests.loop.now)
+            expected += [(id, when) for when, id in over]
+            for _, id in over:
+                del due[id]
+        assert requests.expired == expected
+        assert requests.pending.keys() == due.keys()
+        assert len(requests.deadlines._heap) <= 64 + 4 * len(due) + 4
