@@ -1,0 +1,49 @@
+"""The programs in the README run as they stand there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parent.parent / "README.md"
+PROGRAMS = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in PROGRAMS.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def _run(folder: Path, name: str) -> list[str]:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", name], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    return run.stdout.splitlines()
+
+
+def test_the_programs_are_found_and_short() -> None:
+    assert sorted(PROGRAMS) == ["bare.py", "host.py", "memory_server.py"]
+    lines = {name: len([line for line in text.splitlines() if line.strip()]) for name, text in PROGRAMS.items()}
+    assert lines["host.py"] <= 25
+    assert lines["memory_server.py"] <= 25
+    assert lines["bare.py"] <= 25
+
+
+def test_the_host_talks_to_the_server(folder: Path) -> None:
+    assert _run(folder, "host.py") == [
+        "mcpl ['pushEvents', 'tools']",
+        "kept",
+        "memory ('memory:new',) remembered: hello",
+    ]
+
+
+def test_the_connection_alone_talks_to_the_server(folder: Path) -> None:
+    assert _run(folder, "bare.py") == ["memory", "remembered: hi"]
