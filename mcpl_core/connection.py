@@ -389,7 +389,7 @@ class McplConnection(Constructors):
         loop = self._entered()
         if limit < 1:
             raise InvalidValueError("limit", "at least one handler must be allowed to run")
-        if self._intake.dispatcher is not None or self._intake.awaited:
+        if self._intake.dispatcher is not None or self._intake.has_takers:
             raise LocalProtocolError("something else takes the messages of this connection")
         dispatcher = Dispatcher(self, loop, router if isinstance(router, Router) else Router(router), limit)
         self._intake.dispatcher = dispatcher

@@ -185,7 +185,7 @@ class Intake:
         return message
 
     @property
-    def awaited(self) -> bool:
+    def has_takers(self) -> bool:
         """Whether a task waits in ``next``."""
         return bool(self._receivers) or bool(self._claims)
 
