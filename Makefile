@@ -57,7 +57,8 @@ coverage-gate: $(READY)
 	@$(BIN)/python -m coverage report --omit='$(GATED_FILES)' --fail-under=0
 
 bench: $(READY)
-	@shopt -s nullglob; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+	@for file in benchmarks/[!_]*.py; do \
+	  name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "benchmarks.$$name"; done
 
 # Built, installed alone, imported and run outside the tree; then with the extra that the command needs.
 wheel: $(READY)

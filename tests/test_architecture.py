@@ -46,8 +46,8 @@ SIBLINGS = {
     "dispatch": {"outlet", "transports"},
     "intake": {"dispatch", "observers", "outlet", "transports"},
     "constructors": {"listening", "options", "transports"},
-    "connection": {"constructors", "dispatch", "intake", "observers", "options", "timeouts", "transports"},
-    "": {"connection", "dispatch", "options", "transports"},
+    "connection": {"constructors", "dispatch", "intake", "observers", "options", "outlet", "timeouts", "transports"},
+    "": {"connection", "dispatch", "listening", "options", "transports"},
     "__main__": {"cli"},
 }
 EXTRAS = {"jsonpatch", "jsonpointer", "jsonschema_rs", "mcp", "psycopg", "typer", "rich"}
