@@ -60,8 +60,8 @@ class EchoServer:
         }
 
     def update(self, message: Request | Notification) -> dict[str, Any]:
-        form = "request" if isinstance(message, Request) else "notification"
-        outcome = grant_from_update(self.grant, message.params, form)
+        is_request = isinstance(message, Request)
+        outcome = grant_from_update(self.grant, message.params, "request" if is_request else "notification")
         self.grant = outcome.state
         if outcome.malformed is not None:
             raise outcome.malformed.as_error()

@@ -16,7 +16,7 @@ from anyio.streams.text import TextReceiveStream
 from rich.console import Console
 
 from ..connection import McplConnection
-from ..errors import McplError
+from ..errors import McplError, TransportError
 from ..manifest import manifest_digest
 from ..protocol import method
 from ..transports.endpoints import transport_for
@@ -123,6 +123,9 @@ async def _listening(command: list[str]) -> AsyncIterator[str]:
                 text += piece
                 if _LISTENING in text and text.endswith("\n"):
                     break
-            yield text.partition(_LISTENING)[2].split()[0]
+            endpoint = text.partition(_LISTENING)[2].partition("\n")[0]
+            if not endpoint:
+                raise TransportError(f"the server did not start: {text.strip().splitlines()[-1:]}")
+            yield endpoint
         finally:
             process.terminate()

@@ -16,7 +16,7 @@ from .loop import EventLoop
 
 __all__ = ("Direction", "TapObserver", "TappedTransport")
 
-logger = logging.getLogger("mcpl_core")
+_logger = logging.getLogger("mcpl_core")
 
 Direction: TypeAlias = Literal["sent", "received"]
 TapObserver: TypeAlias = Callable[[Direction, bytes], object]
@@ -93,4 +93,4 @@ class TappedTransport(Transport):
         try:
             self._observer(direction, message)
         except Exception:
-            logger.exception("%s: a tap failed", self.name)
+            _logger.exception("%s: a tap failed", self.name)
