@@ -1,7 +1,8 @@
 """The exception tree, the JSON-RPC and MCPL error codes, and the table from code to class.
 
 Owns: every exception that this package raises on purpose. Does not own: deciding when (each layer
-does). Errors carry facts as attributes; the sentence is built from them in ``__str__``.
+does). Errors carry facts as attributes; the sentence is built from them in ``__str__``. ``args`` are what the
+constructor takes, so that each of them can be copied and pickled.
 
     McplError
     +-- ConnectionClosedError            nothing more can be sent or received (outcome says what was lost)
@@ -179,7 +180,8 @@ MalformedKind = Literal[
     "too-deep",
     "batch",  # a JSON array; batches are refused at every protocol version
     "invalid-request",  # JSON, but not a JSON-RPC 2.0 message
-    "invalid-id",  # an id that is neither a string nor an integer
+    "empty",  # an id and neither method nor result nor error: a request or a response, nobody can tell
+    "invalid-id",  # an id that is neither a string nor an integer, or that no answer can carry
     "duplicate-id",  # a request whose id is still being answered
     "invalid-response",  # looks like a response and is not one
     "binary",  # a binary WebSocket message
@@ -196,10 +198,11 @@ class MalformedMessageError(RemoteProtocolError):
     """
 
     def __init__(self, kind: MalformedKind, detail: str = "", excerpt: bytes = b"") -> None:
+        excerpt = excerpt[:200]
         super().__init__(kind, detail, excerpt)
         self.kind = kind
         self.detail = detail
-        self.excerpt = excerpt[:200]
+        self.excerpt = excerpt
 
     def __str__(self) -> str:
         text = f"malformed message ({self.kind})"
@@ -273,6 +276,7 @@ class ProcessExitedError(TransportError):
     def __init__(self, command: str, returncode: int, stderr: str = "") -> None:
         how = f"was killed by signal {-returncode}" if returncode < 0 else f"exited with status {returncode}"
         super().__init__(f"{command} {how}" + (f"; its last words: {stderr.strip()}" if stderr.strip() else ""))
+        self.args = (command, returncode, stderr)
         self.command = command
         self.returncode = returncode
         self.stderr = stderr
@@ -288,6 +292,7 @@ class WebSocketClosedError(TransportError):
 
     def __init__(self, close_code: int, close_reason: str = "") -> None:
         super().__init__(f"the WebSocket closed with code {close_code}" + (f": {close_reason}" if close_reason else ""))
+        self.args = (close_code, close_reason)
         self.close_code = close_code
         self.close_reason = close_reason
 
@@ -302,6 +307,7 @@ class UpgradeRefusedError(TransportError):
 
     def __init__(self, detail: str, status: int | None = None, location: str | None = None) -> None:
         super().__init__(detail)
+        self.args = (detail, status, location)
         self.status = status
         self.location = location
 
@@ -361,6 +367,7 @@ class ConnectionTimeoutError(RpcError):
 
     def __init__(self, method: str, timeout: float) -> None:
         super().__init__(ERR_TIMEOUT, f"no answer to {method} within {timeout:g} s")
+        self.args = (method, timeout)
         self.method = method
         self.timeout = timeout
 

@@ -14,6 +14,9 @@ __all__ = ("DEFAULT_MAX_MESSAGE_BYTES", "LineDecoder", "encode_line")
 #: 16 MiB. An inline image in base64 fits; a peer that never ends its line is stopped.
 DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
+#: Shorter pieces of an unfinished line are joined at once: kept one by one, they would take many times their size.
+_SMALL_PIECE = 4096
+
 
 def encode_line(message: bytes) -> bytes:
     """One message as a line.
@@ -36,15 +39,16 @@ class LineDecoder:
         max_message_bytes: the longest line that is a message, in bytes, without its line ending.
     """
 
-    __slots__ = ("_held", "_parts", "_skipped", "errors", "max_message_bytes")
+    __slots__ = ("_held", "_parts", "_skipping", "errors", "max_message_bytes")
 
     def __init__(self, max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES) -> None:
         self.max_message_bytes = max_message_bytes
         self.errors: list[MalformedMessageError] = []
-        self._parts: list[bytes] = []
+        #: The unfinished line, and its size.
+        self._parts: list[bytes | bytearray] = []
         self._held = 0
-        #: Bytes of an over-long line dropped so far; 0 when no line is being skipped.
-        self._skipped = 0
+        #: Whether the rest of an over-long line is being dropped.
+        self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes]:
         """The messages that ``data`` completes, in order, without line endings and without blank lines."""
@@ -52,7 +56,7 @@ class LineDecoder:
             self._hold(data)
             return []
         lines = data.split(b"\n")
-        if self._parts or self._skipped:
+        if self._parts or self._skipping:
             lines[0] = self._finish(lines[0])
         tail = lines.pop()
         if len(data) > self.max_message_bytes:
@@ -64,37 +68,36 @@ class LineDecoder:
             lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
         elif lines[0].endswith(b"\r"):
             lines[0] = lines[0][:-1]
-        return [line for line in lines if line and not line.isspace()]
+        # VT and FF are white space for Python and not for JSON; a line of them is malformed, not blank.
+        return [line for line in lines if line and (not line.isspace() or line.strip(b" \t\r"))]
 
     def finish(self) -> list[bytes]:
         """The last message when the input ended without LF: a list of one, or empty."""
-        return self.feed(b"\n") if self._parts or self._skipped else []
+        return self.feed(b"\n") if self._parts or self._skipping else []
 
     def _hold(self, data: bytes) -> None:
-        if self._skipped:
-            self._skipped += len(data)
+        if self._skipping:
             return
-        self._parts.append(data)
+        parts = self._parts
+        if len(data) >= _SMALL_PIECE:
+            parts.append(data)
+        elif parts and isinstance(parts[-1], bytearray):
+            parts[-1] += data
+        else:
+            parts.append(bytearray(data))
         self._held += len(data)
         # One byte more, for the CR that may end the line.
         if self._held > self.max_message_bytes + 1:
-            line = b"".join(self._parts)
-            self._drop(line)
-
-    def _drop(self, line: bytes) -> None:
-        self._skipped = len(line)
-        self._excerpt_error(line)
-        self._parts.clear()
-        self._held = 0
-
-    def _excerpt_error(self, line: bytes) -> None:
-        limit = self.max_message_bytes
-        self.errors.append(MalformedMessageError("too-long", f"a line of more than {limit} bytes", line[:200]))
+            # Of two parts in a row one is no small piece.
+            self._refuse(b"".join(part[:200] for part in parts[:2]))
+            self._skipping = True
+            parts.clear()
+            self._held = 0
 
     def _finish(self, rest: bytes) -> bytes:
         """The line whose beginning was held back; empty when it was over-long."""
-        if self._skipped:
-            self._skipped = 0
+        if self._skipping:
+            self._skipping = False
             return b""
         self._parts.append(rest)
         line = b"".join(self._parts)
@@ -103,8 +106,11 @@ class LineDecoder:
         return self._checked(line)
 
     def _checked(self, line: bytes) -> bytes:
-        size = len(line) - line.endswith(b"\r")
-        if size <= self.max_message_bytes:
+        if len(line) - line.endswith(b"\r") <= self.max_message_bytes:
             return line
-        self._excerpt_error(line)
+        self._refuse(line)
         return b""
+
+    def _refuse(self, beginning: bytes) -> None:
+        detail = f"a line of more than {self.max_message_bytes} bytes"
+        self.errors.append(MalformedMessageError("too-long", detail, beginning))

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import astuple
 
 from ..errors import (
     InvalidParams,
@@ -23,10 +24,10 @@ from ..errors import (
 from .values import (
     decode_value,
     depth_exceeds,
-    dump_ascii,
     encode_value,
     has_surrogate_escape,
-    load_lenient,
+    hide_surrogates,
+    show_surrogates,
     utf8_flaw,
 )
 
@@ -44,6 +45,7 @@ __all__ = (
     "encode_notification",
     "encode_request",
     "encode_response",
+    "read_id",
 )
 
 #: Arrays and objects inside each other. Far above any real message, far below every parser's own limit.
@@ -56,11 +58,22 @@ _ABSENT: Final = Raw(b"")
 
 
 class _Envelope(msgspec.Struct, gc=False):
-    """Every member loosely typed: what is wrong with one is said by classification, not by the parser."""
+    """What stands in a message. Where these types do not fit, ``_read_hard`` fills it with whatever is there."""
 
-    jsonrpc: Any = UNSET
-    id: Any = UNSET
-    method: Any = UNSET
+    jsonrpc: str | UnsetType = UNSET
+    id: int | float | str | None | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw = _ABSENT
+    result: Raw = _ABSENT
+    error: Raw = _ABSENT
+
+
+class _RawEnvelope(msgspec.Struct, gc=False):
+    """The same with nothing decoded, so that nothing in it can be refused."""
+
+    jsonrpc: Raw = _ABSENT
+    id: Raw = _ABSENT
+    method: Raw = _ABSENT
     params: Raw = _ABSENT
     result: Raw = _ABSENT
     error: Raw = _ABSENT
@@ -73,12 +86,23 @@ class _Incoming(msgspec.Struct):
     def params(self: Any) -> Any:
         """The plain JSON value of ``params``, decoded on first use; ``None`` when absent or null.
 
+        Whoever asks gets the same value; do not change it.
+
         Raises:
             InvalidParams: params are neither an object nor an array, or hold a number that no double can.
         """
         if self._params is UNSET:
             self._params = _decode_params(self.raw_params)
         return self._params
+
+    def __eq__(self, other: object) -> bool:
+        """Equal as received; whether somebody has read the params does not count."""
+        return type(other) is type(self) and astuple(self)[:-1] == astuple(other)[:-1]
+
+    def __repr__(self: Any) -> str:
+        """Without the params, which may be long, and secret."""
+        id = f"id={self.id!r:.100}, " if isinstance(self, Request) else ""
+        return f"{type(self).__name__}({id}method={self.method!r:.100}, raw_params=<{_size(self.raw_params)} bytes>)"
 
 
 class Notification(_Incoming):
@@ -129,18 +153,20 @@ class Malformed(msgspec.Struct):
     Attributes:
         error: what is wrong with it.
         reply_id: the id to answer -32600 with (``None``: id null), or ``UNSET`` when it must not be answered.
+        answers: the id of the request of ours that it answers, when it is a broken response.
     """
 
     error: MalformedMessageError
     reply_id: Id | None | UnsetType = UNSET
+    answers: Id | UnsetType = UNSET
 
 
 Message = Request | Notification | Success | Failure | Malformed
 
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_any = msgspec.json.Decoder().decode
+_decode_raw_envelope = msgspec.json.Decoder(_RawEnvelope).decode
+_decode_raw = msgspec.json.Decoder(Raw).decode
 _UNUSABLE: Final = object()
 
 
@@ -168,18 +194,27 @@ def decode_message(text: bytes, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Messag
     if type(method) is str and env.jsonrpc == "2.0" and env.result is _ABSENT and env.error is _ABSENT:
         if id is UNSET:
             return Notification(method, env.params)
-        if type(id) is int or type(id) is str or (id := _whole(id)) is not None:
+        if type(id) is int or type(id) is str or (id := read_id(id)) is not None:
             return Request(id, method, env.params)
     return _classify_invalid(env, text)
 
 
+def read_id(value: Any) -> Id | None:
+    """The id that a decoded value is, ``None`` when it is none.
+
+    JavaScript has one number type: a peer may write ``1.0`` for ``1``. Beyond 2^53 that is no one id.
+    """
+    if type(value) is int or type(value) is str:
+        return value
+    return int(value) if type(value) is float and value.is_integer() and abs(value) <= 2**53 else None
+
+
 def _classify_response(env: _Envelope, text: bytes) -> Message:
-    result, error = env.result, env.error
-    if result is _ABSENT and error is _ABSENT:
-        return _classify_invalid(env, text)
-    if env.jsonrpc != "2.0":
-        return _malformed("invalid-response", "jsonrpc is not 2.0", text)
-    id = env.id if type(env.id) is int or type(env.id) is str else _whole(env.id)
+    id, result, error = env.id, env.result, env.error
+    if type(id) is not int and type(id) is not str:
+        id = read_id(id)
+    if env.jsonrpc != "2.0" or (result is _ABSENT and error is _ABSENT):
+        return _classify_no_response(env, id, text)
     # Some peers write `"error": null` beside a result: null says that there is no error.
     failed = error is not _ABSENT and (result is _ABSENT or bytes(error) != b"null")
     if failed and (id is not None or env.id is None):
@@ -189,89 +224,95 @@ def _classify_response(env: _Envelope, text: bytes) -> Message:
     return Success(id, result)
 
 
+def _classify_no_response(env: _Envelope, id: Id | None, text: bytes) -> Malformed:
+    if env.result is not _ABSENT or env.error is not _ABSENT:
+        return _malformed("invalid-response", "jsonrpc is not 2.0", text)
+    if id is None or env.jsonrpc != "2.0":
+        return _classify_invalid(env, text)
+    # Some peers answer so when a result is undefined.
+    return _malformed("empty", "neither a method nor a result nor an error", text, id, id)
+
+
 def _classify_invalid(env: _Envelope, text: bytes) -> Malformed:
     """Valid JSON that is no message: which answer does it get, if any (JSON-RPC 2.0 section 5)?"""
     if env.result is not _ABSENT or env.error is not _ABSENT:
         # Whatever looks like a response is never answered, or two peers could argue without end.
         return _malformed("invalid-response", "it has a method and a result or an error", text)
-    detail = "jsonrpc is not 2.0" if env.jsonrpc != "2.0" else "method is not a string"
+    detail = "there is no method" if env.method is UNSET else "method is not a string"
+    if env.jsonrpc != "2.0":
+        detail = "jsonrpc is not 2.0"
     if env.id is UNSET:
         return _malformed("invalid-request", detail, text)
-    id = env.id if type(env.id) is int or type(env.id) is str else _whole(env.id)
+    id = read_id(env.id)
     if id is None:
         return _malformed("invalid-id", "the id is neither a string nor an integer", text, None)
     return _malformed("invalid-request", detail, text, id)
 
 
 def _read_hard(text: bytes) -> _Envelope | Malformed:
-    """A text that the envelope decoder refused: an envelope all the same, or what is wrong with it."""
-    if has_surrogate_escape(text):
-        return _read_escaped(text)
+    """A text that the envelope decoder refused: an envelope all the same, or what is wrong with it.
+
+    It may hold lone surrogates, a number that no Python value can hold (1e400), or an id that is an object.
+    """
+    hidden = hide_surrogates(text) if has_surrogate_escape(text) else text
     try:
-        # An object with a member that no Python value can hold (1e400): read the members one by one.
-        members = _decode_members(text)
+        rough = _decode_raw_envelope(hidden)
     except msgspec.ValidationError:
-        pass
+        return _read_no_object(hidden, text)
     except msgspec.DecodeError as exc:
         return _malformed("not-json", str(exc), text)
     except RecursionError:
         return _malformed("too-deep", "deeper than any parser reads", text)
-    else:
-        loose = {name: members[name] for name in ("params", "result", "error") if name in members}
-        return _Envelope(**{name: _scalar(members, name) for name in ("jsonrpc", "id", "method")}, **loose)
-    try:
-        return _not_an_object(_decode_any(text), text)
-    except (msgspec.DecodeError, RecursionError) as exc:
-        return _malformed("not-json", str(exc), text)
+    if hidden is not text:
+        rough = _RawEnvelope(*(raw if raw is _ABSENT else Raw(show_surrogates(bytes(raw))) for raw in astuple(rough)))
+    jsonrpc, id, method = _scalar(rough.jsonrpc), _scalar(rough.id), _scalar(rough.method)
+    return _Envelope(jsonrpc, id, method, rough.params, rough.result, rough.error)
 
 
-def _scalar(members: dict[str, Raw], name: str) -> Any:
-    if name not in members:
+def _scalar(raw: Raw) -> Any:
+    """A member that can only be a string, a number or null; anything else is not worth its memory."""
+    if raw is _ABSENT:
         return UNSET
+    text = bytes(raw)
+    if text[0] in b"[{":
+        return _UNUSABLE
     try:
-        return _decode_any(members[name])
-    except msgspec.DecodeError:
+        return decode_value(text)
+    except InvalidValueError:
         return _UNUSABLE
 
 
-def _read_escaped(text: bytes) -> _Envelope | Malformed:
-    """A text with surrogate escapes, which only ``json`` reads when they stand alone."""
+def _read_no_object(hidden: bytes, text: bytes) -> Malformed:
     try:
-        value = load_lenient(text)
-    except (ValueError, RecursionError) as exc:
+        first = bytes(_decode_raw(hidden))[0]
+    except msgspec.DecodeError as exc:
         return _malformed("not-json", str(exc), text)
-    if not isinstance(value, dict):
-        return _not_an_object(value, text)
-    loose = {name: Raw(dump_ascii(value[name])) for name in ("params", "result", "error") if name in value}
-    return _Envelope(**{name: value.get(name, UNSET) for name in ("jsonrpc", "id", "method")}, **loose)
-
-
-def _not_an_object(value: Any, text: bytes) -> Malformed:
-    if isinstance(value, list):
+    except RecursionError:
+        return _malformed("too-deep", "deeper than any parser reads", text)
+    if first == ord("["):
         return _malformed("batch", "batches are not accepted", text, None)
     return _malformed("invalid-request", "not an object", text)
 
 
-def _malformed(kind: MalformedKind, detail: str, text: bytes, reply_id: Id | None | UnsetType = UNSET) -> Malformed:
-    return Malformed(MalformedMessageError(kind, detail, text[:200]), reply_id)
-
-
-def _whole(id: Any) -> int | None:
-    """JavaScript has one number type: a peer may write ``1.0`` for ``1``. Beyond 2^53 that is no one id."""
-    return int(id) if type(id) is float and id.is_integer() and abs(id) <= 2**53 else None
+def _malformed(
+    kind: MalformedKind,
+    detail: str,
+    text: bytes,
+    reply_id: Id | None | UnsetType = UNSET,
+    answers: Id | UnsetType = UNSET,
+) -> Malformed:
+    return Malformed(MalformedMessageError(kind, detail, text[:200]), reply_id, answers)
 
 
 def _too_deep(text: bytes, max_depth: int) -> Malformed:
-    reply_id: Id | UnsetType = UNSET
-    try:
-        env = _decode_envelope(text)
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    else:
-        invalid = _classify_invalid(env, text)
-        if invalid.reply_id is not None:
-            reply_id = invalid.reply_id
-    return _malformed("too-deep", f"more than {max_depth} levels", text, reply_id)
+    env = _read_hard(text)
+    if isinstance(env, Malformed):
+        return env
+    detail = f"more than {max_depth} levels"
+    id = read_id(env.id)
+    if env.method is UNSET and id is not None and not (env.result is _ABSENT and env.error is _ABSENT):
+        return _malformed("too-deep", detail, text, UNSET, id)
+    return _malformed("too-deep", detail, text, _classify_invalid(env, text).reply_id)
 
 
 def _read_error(raw: Raw) -> RpcError:
@@ -279,22 +320,25 @@ def _read_error(raw: Raw) -> RpcError:
     try:
         value = decode_value(raw)
     except InvalidValueError:
-        value = bytes(raw)[:200]
+        # It holds a number that no double can.
+        text = f"the peer answered with an error that cannot be read: {bytes(raw)[:200]!r}"
+        return rpc_error(RpcError.default_code, text)
     if value is None:
         return rpc_error(RpcError.default_code, "the peer answered with neither a result nor an error")
     if not isinstance(value, dict):
         return rpc_error(RpcError.default_code, f"the peer answered with an error that is no object: {value!r:.200}")
-    code, message = value.get("code"), value.get("message")
-    if type(code) is not int:
-        whole = _whole(code)
-        code = RpcError.default_code if whole is None else whole
+    code, message = read_id(value.get("code")), value.get("message")
     if type(message) is not str:
-        message = f"the peer answered with an error of code {value.get('code')!r} and no text"
-    return rpc_error(code, message, value.get("data"))
+        message = f"the peer answered with an error of code {value.get('code')!r:.40} and no text"
+    return rpc_error(code if isinstance(code, int) else RpcError.default_code, message, value.get("data"))
+
+
+def _size(raw: Raw) -> int:
+    return memoryview(raw).nbytes
 
 
 def _decode_params(raw: Raw) -> Any:
-    if raw is _ABSENT:
+    if raw is _ABSENT or not _size(raw):
         return None
     try:
         value = decode_value(raw)
@@ -333,12 +377,15 @@ class _OutFailure(msgspec.Struct, tag_field="jsonrpc", tag="2.0", gc=False):
 
 
 def encode_request(id: Id, method: str, params: Any = UNSET) -> bytes:
-    """The text of a request. ``params``: anything with a JSON form, ``Raw`` as it is; ``UNSET``: left out.
+    """The text of a request.
+
+    ``params``: anything with a JSON form, ``Raw`` as it is; ``UNSET`` and an empty ``Raw`` (the ``raw_params`` of a
+    message that had none) are left out.
 
     Raises:
         UnencodableError: ``params`` have no JSON form.
     """
-    return encode_value(_OutRequest(id, method, params))
+    return encode_value(_OutRequest(id, method, UNSET if type(params) is Raw and not _size(params) else params))
 
 
 def encode_notification(method: str, params: Any = UNSET) -> bytes:
@@ -347,7 +394,7 @@ def encode_notification(method: str, params: Any = UNSET) -> bytes:
     Raises:
         UnencodableError: ``params`` have no JSON form.
     """
-    return encode_value(_OutNotification(method, params))
+    return encode_value(_OutNotification(method, UNSET if type(params) is Raw and not _size(params) else params))
 
 
 def encode_response(id: Id, result: Any) -> bytes:

@@ -36,6 +36,7 @@ from .messages import (
     encode_notification,
     encode_request,
     encode_response,
+    read_id,
 )
 
 __all__ = (
@@ -136,6 +137,9 @@ Event = Request | Notification | Answer[W] | Refusal[W] | Stray | Problem
 _CANCELLED = "notifications/cancelled"
 #: Marks an unanswered request that its sender took back; its answer is not sent.
 _TAKEN_BACK = object()
+#: From so many unanswered requests on, integers beyond 64 bits are no ids. Anybody can find any number of them
+#: whose hashes are equal (they are the remainders modulo 2^61 - 1), and a dictionary of those is a list.
+_CROWD = 1024
 
 
 class Peer(Generic[W]):
@@ -229,8 +233,9 @@ class Peer(Generic[W]):
 
     def forget(self, id: Id, reason: str) -> bytes | None:
         """Gives up on a request of ours: the notice for the peer, ``None`` when it was answered already."""
-        if self.pending.pop(id, None) is None:
+        if id not in self.pending:
             return None
+        del self.pending[id]
         return encode_notification(_CANCELLED, {"requestId": id, "reason": reason})
 
     def _fitting(self, text: bytes) -> bytes:
@@ -244,10 +249,10 @@ class Peer(Generic[W]):
         Raises:
             LocalProtocolError: no request with this id is waiting.
         """
-        try:
-            return self._in_flight[id] is not _TAKEN_BACK
-        except KeyError:
-            raise LocalProtocolError(f"no request with id {id!r} is waiting for an answer") from None
+        # ``True`` and ``1.0`` are found where ``1`` is, and would be written as themselves.
+        if type(id) is bool or type(id) is float or id not in self._in_flight:
+            raise LocalProtocolError(f"no request with id {id!r:.100} is waiting for an answer")
+        return self._in_flight[id] is not _TAKEN_BACK
 
     def _settle(self, id: Id, text: bytes | None) -> bytes | None:
         del self._in_flight[id]
@@ -277,25 +282,42 @@ class Peer(Generic[W]):
 
     def _on_request(self, message: Request, text: bytes) -> Event[W]:
         id = message.id
-        if self._in_flight.get(id, _TAKEN_BACK) is not _TAKEN_BACK:
-            error = MalformedMessageError("duplicate-id", f"request {id!r} is still being answered", text)
-            return Problem(error, encode_failure(id, ERR_INVALID_REQUEST, "this id is still being answered"))
-        self._in_flight[id] = message.method
+        in_flight = self._in_flight
+        if id in in_flight:
+            # Also when it was taken back: whoever still works on the first would answer the second.
+            return self._decline(MalformedMessageError("duplicate-id", "this id is still being answered", text), id)
+        if len(in_flight) >= _CROWD and type(id) is int and id.bit_length() > 64:
+            return self._decline(MalformedMessageError("invalid-id", "the id is beyond 64 bits", text), id)
+        # An answer repeats the id, at worst with escapes of three times its size.
+        if 3 * len(text) > self.max_message_bytes and len(self._invalid_request(id, "")) > self.max_message_bytes:
+            return self._decline(MalformedMessageError("invalid-id", "the id is too long to be answered", text), None)
+        in_flight[id] = message.method
         return message
 
     def _on_malformed(self, message: Malformed) -> Event[W]:
-        if message.reply_id is UNSET:
-            return Problem(message.error)
-        detail = message.error.detail or message.error.kind
-        reply = encode_failure(message.reply_id, ERR_INVALID_REQUEST, f"Invalid Request: {detail}")
-        return Problem(message.error, reply)
+        error, answers = message.error, message.answers
+        if answers is not UNSET and answers in self.pending:
+            waiter = self.pending.pop(answers)
+            return Refusal(waiter, RpcError(message=f"the peer's answer cannot be used: {error.detail}"))
+        return Problem(error) if message.reply_id is UNSET else self._decline(error, message.reply_id)
+
+    def _decline(self, error: MalformedMessageError, id: Id | None) -> Problem:
+        """The one answer to what is no valid request. It is an error, so nobody answers it in turn."""
+        reply = self._invalid_request(id, error.detail)
+        if len(reply) > self.max_message_bytes:
+            reply = self._invalid_request(None, error.detail)
+        return Problem(error, reply if len(reply) <= self.max_message_bytes else None)
+
+    @staticmethod
+    def _invalid_request(id: Id | None, detail: str) -> bytes:
+        return encode_failure(id, ERR_INVALID_REQUEST, f"Invalid Request: {detail}")
 
     def _take_back(self, message: Notification) -> None:
         try:
             params = message.params
         except InvalidParams:
             return
-        id: Any = params.get("requestId") if isinstance(params, dict) else None
+        id = read_id(params.get("requestId")) if isinstance(params, dict) else None
         # An initialize request cannot be taken back (MCP 2025-11-25, cancellation).
-        if type(id) in (int, str) and self._in_flight.get(id, "initialize") != "initialize":
+        if id is not None and self._in_flight.get(id, "initialize") != "initialize":
             self._in_flight[id] = _TAKEN_BACK

@@ -4,8 +4,8 @@ Owns: reading values (plain or typed), writing them, the checks that JSON parser
 and turning every codec failure into an error of ours. Does not own: what a message is (``messages``).
 
 Three facts shape it. msgspec checks grammar in members that it skips but not their UTF-8, so whole texts are
-checked first. Lone surrogate escapes (``\\ud800``), which JavaScript peers may send, are refused by msgspec,
-so a text that it refuses and that holds one goes through ``json``. msgspec writes NaN and the infinities as
+checked first (``utf8_flaw``). Lone surrogate escapes (``\\ud800``), which JavaScript peers may send, are refused by
+msgspec, so a text that it refuses and that holds one goes through ``json``. msgspec writes NaN and the infinities as
 ``null``, so an output with a ``null`` in it is looked at again.
 """
 
@@ -29,12 +29,14 @@ __all__ = (
     "dump_ascii",
     "encode_value",
     "has_surrogate_escape",
+    "hide_surrogates",
     "load_lenient",
+    "show_surrogates",
     "utf8_flaw",
 )
 
 T = TypeVar("T")
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile(rb"\\u(?=[dD][89a-fA-F][0-9a-fA-F]{2})")
 
 
 def has_surrogate_escape(text: bytes) -> bool:
@@ -52,11 +54,15 @@ def utf8_flaw(text: bytes) -> str:
 
 
 _BRACKETS = bytes(1 if byte in b"[{" else 0xFF if byte in b"]}" else byte for byte in range(256))
+_LEAF = b"\x01\xff"
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 
 
 def depth_exceeds(text: bytes, limit: int) -> bool:
-    """Whether arrays and objects nest deeper than ``limit``; at C speed: it sees every large message."""
+    """Whether arrays and objects of a JSON text nest deeper than ``limit``; at C speed: it sees every large message.
+
+    Of a text that is not JSON the answer may be either.
+    """
     if text.count(b"[") + text.count(b"{") <= limit:
         return False
     if b"\\" in text:
@@ -65,12 +71,27 @@ def depth_exceeds(text: bytes, limit: int) -> bool:
     marks = text.translate(_BRACKETS, _NOT_STRUCTURE).replace(b'""', b"")
     if b'"' in marks:
         marks = b"".join(marks.split(b'"')[::2])
+    # Most brackets hold no others. Taking away those that do not takes away exactly one level.
+    while limit and marks.count(_LEAF) * 8 >= len(marks) > 0:
+        marks = marks.replace(_LEAF, b"")
+        limit -= 1
     return max(accumulate(memoryview(marks).cast("b")), default=0) > limit
 
 
+_plain = msgspec.json.Decoder().decode
+
+
 @lru_cache(maxsize=512)
-def _decoder(type: Any) -> msgspec.json.Decoder[Any]:
+def _kept_decoder(type: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type)
+
+
+def _decoder(type: Any) -> msgspec.json.Decoder[Any]:
+    try:
+        return _kept_decoder(type)
+    except TypeError:
+        # ``Annotated`` may carry what has no hash. A type that msgspec does not know raises once more.
+        return msgspec.json.Decoder(type)
 
 
 @overload
@@ -82,11 +103,16 @@ def decode_value(raw: bytes | Raw, type: Any) -> Any: ...
 def decode_value(raw: bytes | Raw, type: Any = Any) -> Any:
     """Reads one JSON value, such as the ``raw_params`` of a message, as plain JSON or as ``type``.
 
+    The text comes from a message that was read here, or its UTF-8 was checked: members that ``type`` does not
+    have are not looked into. Lone surrogates are read wherever ``type`` says ``str`` or ``Any``.
+
     Raises:
-        InvalidValueError: it does not fit (code ``type``), or is no JSON (``json``); ``path`` says where.
+        InvalidValueError: it does not fit, or holds a number that no double can (code ``type``), or is no JSON
+            (``json``); ``path`` says where.
+        TypeError: ``type`` is no type that can be read from JSON.
     """
     try:
-        return _decoder(type).decode(raw)
+        return _plain(raw) if type is Any else _decoder(type).decode(raw)
     except msgspec.ValidationError as exc:
         raise _misfit(exc) from exc
     except (msgspec.DecodeError, RecursionError) as exc:
@@ -94,16 +120,20 @@ def decode_value(raw: bytes | Raw, type: Any = Any) -> Any:
         if not has_surrogate_escape(text):
             raise InvalidValueError("json", str(exc)) from exc
     try:
-        return msgspec.convert(load_lenient(text), type)
+        return msgspec.convert(load_lenient(text), type, str_keys=True)
     except msgspec.ValidationError as exc:
         raise _misfit(exc) from exc
-    except (ValueError, RecursionError) as exc:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise InvalidValueError("json", str(exc)) from exc
+    except ValueError as exc:
+        # Out of range, or a lone surrogate where only certain texts fit.
+        raise InvalidValueError("type", str(exc)) from exc
 
 
 def _misfit(exc: msgspec.ValidationError) -> InvalidValueError:
-    detail, _, path = str(exc).partition(" - at `")
-    return InvalidValueError("type", detail, path.rstrip("`") or "$")
+    detail, _, where = str(exc).partition(" - at ")
+    # "`$.a`", or "`key` in `$.a`"; nothing when it is the whole value.
+    return InvalidValueError("type", detail, where.rstrip("`").rpartition("`")[2] or "$")
 
 
 def _finite(text: str) -> float:
@@ -114,7 +144,7 @@ def _finite(text: str) -> float:
 
 
 def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is not JSON")
+    raise json.JSONDecodeError(f"{text} is not JSON", text, 0)
 
 
 def load_lenient(text: bytes) -> Any:
@@ -122,31 +152,63 @@ def load_lenient(text: bytes) -> Any:
 
     Raises:
         ValueError: it is no JSON, or holds a number that no double can.
+        RecursionError: it nests too deep for the interpreter.
     """
     return json.loads(text.decode(), parse_float=_finite, parse_constant=_refuse_constant)
 
 
+def hide_surrogates(text: bytes) -> bytes:
+    """JSON text in UTF-8 with its surrogate escapes made invisible to the fast decoder; ``show_surrogates`` undoes it.
+
+    0xFE and 0xFF occur in no UTF-8, and the fast decoder does not look into strings that it leaves raw. Backslashes
+    that escape each other are hidden too, lest the second be taken for the beginning of an escape.
+    """
+    return _SURROGATE.sub(b"\xff", text.replace(b"\\\\", b"\xfe"))
+
+
+def show_surrogates(text: bytes) -> bytes:
+    """What ``hide_surrogates`` was given."""
+    return text.replace(b"\xff", b"\\u").replace(b"\xfe", b"\\\\")
+
+
 def encode_value(value: Any) -> bytes:
-    """The JSON text of ``value``: one line, with U+2028 and U+2029 escaped (they end a line for some peers).
+    """The JSON text of ``value``, with U+2028 and U+2029 escaped (they end a line for some peers).
+
+    ``Raw`` stands in it as it is: it must be JSON, and where it has line breaks, so has the text.
 
     Raises:
         UnencodableError: a non-finite number, a type without a JSON form, or nesting without end.
     """
     try:
         text = _encode(value)
+        if b"null" in text:
+            _refuse_non_finite(value)
     except UnicodeEncodeError:
         return _encode_escaped(value)
-    except (TypeError, ValueError, RecursionError, NotImplementedError) as exc:
+    except _FAILURES as exc:
         raise UnencodableError(str(exc)) from exc
-    if b"null" in text:
-        _refuse_non_finite(value)
     if not text.isascii():
         text = text.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     return text
 
 
+#: What the codecs raise at a value that they cannot write.
+_FAILURES = (TypeError, ValueError, RecursionError, NotImplementedError, OverflowError)
+#: How MessagePack writes a double that is not finite. In UTF-8 the first byte is never followed by the second.
+_NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+
+
 def _refuse_non_finite(value: Any) -> None:
-    """Walks what msgspec would write, since it writes NaN and the infinities as ``null``."""
+    """Raises at NaN and the infinities, which are written as ``null`` in JSON; in MessagePack they are themselves.
+
+    It writes small integers and packed bytes too, so what looks like one is looked for once more, value by value.
+    """
+    try:
+        if _NOT_FINITE.search(_pack(value)) is None:
+            return
+    except OverflowError:
+        # MessagePack has no integers beyond 64 bits.
+        pass
     stack = [msgspec.to_builtins(value, enc_hook=_skip_raw)]
     while stack:
         item = stack.pop()
@@ -163,19 +225,29 @@ def _skip_raw(value: Any) -> None:
     """``Raw`` is JSON text already: it cannot hold a number that is not JSON."""
 
 
-def _open_raw(value: Any) -> Any:
-    return decode_value(value)
-
-
 def _encode_escaped(value: Any) -> bytes:
     """A value with lone surrogates in its strings: every character above ASCII is written as an escape."""
-    _refuse_non_finite(value)
-    return dump_ascii(msgspec.to_builtins(value, enc_hook=_open_raw))
+    try:
+        return dump_ascii(msgspec.to_builtins(value, str_keys=True, enc_hook=_open_raw))
+    except _FAILURES as exc:
+        raise UnencodableError(str(exc)) from exc
+
+
+def _open_raw(value: Any) -> Any:
+    if isinstance(value, Raw):
+        return decode_value(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
 
 
 def dump_ascii(value: Any) -> bytes:
-    """The text of a plain JSON value with every character above ASCII escaped; lone surrogates stay alone."""
+    """The text of a plain JSON value with every character above ASCII escaped; lone surrogates stay alone.
+
+    Raises:
+        ValueError: a non-finite number.
+        TypeError: a value that is not plain JSON.
+    """
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 _encode = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.Encoder().encode
