@@ -81,7 +81,7 @@ class Router:
         self._routes: dict[str, Route] = {}
         #: The handlers that are called straight from the read callback.
         self.inline: dict[str, Handler] = {}
-        self._fallback: Route | None = None
+        self._fallback: Handler | None = None
         for method, handler in (handlers or {}).items():
             self.add(method, handler)
 
@@ -102,10 +102,7 @@ class Router:
             raise LocalProtocolError(f"{method} has a handler already")
         if inline and inspect.iscoroutinefunction(handler):
             raise LocalProtocolError(f"the handler of {method} cannot be inline: it is a coroutine function")
-        if ordered is None:
-            entry = self._methods.get(method)
-            ordered = entry is not None and entry.order_sensitive
-        self._routes[method] = Route(handler, ordered, inline)
+        self._routes[method] = Route(handler, self._is_ordered(method) if ordered is None else ordered, inline)
         if inline:
             self.inline[method] = handler
 
@@ -119,12 +116,19 @@ class Router:
         return register
 
     def otherwise(self, handler: Handler) -> None:
-        """Sets the handler of every method that has none."""
-        self._fallback = Route(handler, False)
+        """Sets the handler of every method that has none. Which of them are order-sensitive, the method table says."""
+        self._fallback = handler
 
     def find(self, method: str) -> Route | None:
         """The route of ``method``, or ``None``."""
-        return self._routes.get(method, self._fallback)
+        route = self._routes.get(method)
+        if route is None and self._fallback is not None:
+            return Route(self._fallback, self._is_ordered(method))
+        return route
+
+    def _is_ordered(self, method: str) -> bool:
+        entry = self._methods.get(method)
+        return entry is not None and entry.order_sensitive
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._routes)
@@ -166,9 +170,10 @@ class Dispatcher:
         self._workers = 0
         #: A worker was woken and did not run yet.
         self._woken = False
-        #: An order-sensitive message is being handled.
+        #: Nothing more is taken for now: an order-sensitive message is being handled, or the others have their turn.
         self._barrier = False
         self._busy = 0
+        self._handled = 0
         #: What cancels a handler that waits, and the request that it answers.
         self._running: dict[CancelGuard, Id] = {}
         #: Queued requests that an inline handler has begun. The message is kept, so that its identity is its own.
@@ -206,13 +211,12 @@ class Dispatcher:
         """Messages are waiting."""
         if self._woken or self._barrier or self._tasks is None:
             return
-        while self._idle:
+        if self._idle:
             waiter = self._idle.pop()
-            if not waiter.done():
+            if not waiter.done():  # or serving is being cancelled, and the message is for whoever comes next
                 self._woken = True
                 waiter.set_result(None)
-                return
-        if self._workers < self._limit:
+        elif self._workers < self._limit:
             self._workers += 1
             self._woken = True
             self._context.run(self._spawn, self._tasks)
@@ -267,14 +271,16 @@ class Dispatcher:
 
     async def _work(self) -> None:
         guard = self._loop.cancel_guard()
-        handled = 0
         while True:
             self._woken = False
             while (message := self._next()) is not None:
                 await self._handle(message, guard)
-                handled += 1
-                if handled % TURN == 0:
+                self._handled += 1
+                if self._handled % TURN == 0 and not self._barrier:
+                    # All workers rest, or each would go on for a turn of its own.
+                    self._barrier = True
                     await checkpoint()
+                    self._barrier = False
             self._tell()
             waiter = self._loop.waiter()
             self._idle.append(waiter)
@@ -300,20 +306,23 @@ class Dispatcher:
             if isinstance(message, Request):
                 text = await self._handle_request(message, route, guard)
             elif route is not None:
-                await self._handle_notification(message, route)
+                await self._handle_notification(message, route, guard)
         finally:
             self._busy -= 1
             if route is not None and route.ordered:
                 self._barrier = False
         if text is not None:
-            # Written before anything behind the barrier can run.
+            # Written before anything behind the barrier can run, which need not wait until the peer has read it.
+            if route is not None and route.ordered and self._connection._has_unread():
+                self.wake()
             await self._connection._outlet.send(text)
 
-    async def _handle_notification(self, message: Notification, route: Route) -> None:
+    async def _handle_notification(self, message: Notification, route: Route, guard: CancelGuard) -> None:
         try:
             outcome = route.handler(message)
             if inspect.isawaitable(outcome):
-                await outcome
+                with guard:
+                    await outcome
         except Exception as exc:
             self._failure(exc, message)
 
@@ -370,8 +379,10 @@ class Dispatcher:
             return self._connection._answer(id, result, error)
         except Exception as exc:
             self._connection.report(exc)
-        code = ERR_INTERNAL_ERROR if error is None or type(error.code) is not int else error.code
+        code = ERR_INTERNAL_ERROR
+        if error is not None and type(error.code) is int and error.code.bit_length() < 64:
+            code = error.code
         try:
             return self._connection._answer(id, None, RpcError(code, "Internal error"))
         except LocalProtocolError:
-            return None
+            return None  # the handler has answered by itself
