@@ -302,6 +302,12 @@ class McplConnection(Constructors):
         if self._peer.can_send:
             await self._outlet.send(self._peer.notify(method, UNSET if params is None else params))
 
+    def push_notification(self, method: str, params: Any = None) -> None:
+        """As ``send_notification``, for somebody who cannot wait. A peer that reads nothing closes the connection."""
+        self._entered()
+        if self._peer.can_send:
+            self._outlet.push(self._peer.notify(method, UNSET if params is None else params))
+
     async def send_response(self, id: Id, result: Any) -> None:
         """Answers the peer's request ``id``; waits while the peer does not keep up. After closing, and for a
         request that its sender took back, it does nothing.
@@ -315,12 +321,7 @@ class McplConnection(Constructors):
             await self._outlet.send(text)
 
     async def send_error(self, id: Id, code: int, message: str, data: Any = None) -> None:
-        """Answers the peer's request ``id`` with an error; otherwise as ``send_response``.
-
-        Raises:
-            LocalProtocolError: no request with this id waits for an answer.
-            UnencodableError, MessageTooLargeError: nothing was sent; the request still waits for an answer.
-        """
+        """Answers the peer's request ``id`` with an error; otherwise as ``send_response``, and raises the same."""
         self._entered()
         if (text := self._answer(id, None, RpcError(code, message, data))) is not None:
             await self._outlet.send(text)
