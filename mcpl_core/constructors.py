@@ -16,7 +16,8 @@ from .transports.base import Transport
 from .transports.endpoints import listener_for, transport_for
 from .transports.memory import memory_transports
 from .transports.stdio import StdioTransport
-from .transports.streams import stream_transport
+from .transports.streams import ReceiveFrom, SendTo, stream_transport
+from .transports.subprocess import SubprocessTransport
 
 __all__ = ("Constructors",)
 
@@ -33,12 +34,15 @@ class Constructors:
         raise NotImplementedError
 
     @classmethod
-    def from_streams(cls, receive: Any, send: Any = None, **options: Unpack[ConnectionOptions]) -> Self:
+    def from_streams(
+        cls, receive: ReceiveFrom, send: SendTo | None = None, **options: Unpack[ConnectionOptions]
+    ) -> Self:
         """Over a pair of byte streams, one message a line.
 
         Args:
-            receive: an AnyIO byte stream, an asyncio ``StreamReader`` or a binary file. It stays the caller's.
-            send: the stream to write to (AnyIO, asyncio ``StreamWriter``, binary file); left out: ``receive``.
+            receive: an AnyIO or trio byte stream, an asyncio ``StreamReader`` or a binary file. It stays the
+                caller's.
+            send: the stream to write to (AnyIO, trio, asyncio ``StreamWriter``, binary file); left out: ``receive``.
                 It is closed once, with the connection.
             options: see ``ConnectionOptions``.
 
@@ -85,8 +89,12 @@ class Constructors:
             env: variables added to a small safe environment.
             cwd: the child's working directory.
             options: see ``ConnectionOptions``.
+
+        Raises:
+            TypeError: ``command`` is a string, or holds something that is no string and no path.
+            InvalidValueError: ``command`` is empty or holds a NUL.
         """
-        return cls(transport_for(command, env=env, cwd=cwd, **_framing(options)), **options)
+        return cls(SubprocessTransport(command, env=env, cwd=cwd, **_framing(options)), **options)
 
     @classmethod
     def connect(
