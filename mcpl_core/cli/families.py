@@ -27,6 +27,7 @@ from mcpl_core.tags import expand_tags, read_tags
 from mcpl_core.treatment import behavior_to_wire, choose_treatment, parse_behavior, parse_rules
 from mcpl_core.uris import McplUri
 
+from .framing import framing_answer
 from .vectors import Case
 
 __all__ = ("FAMILIES", "Difference", "differences")
@@ -145,6 +146,7 @@ FAMILIES: Mapping[str, Callable[[Mapping[str, Any]], Answer]] = {
     "capability-match": _capability_match,
     "changed-domains": _changed_domains,
     "feature-derivation": _feature_derivation,
+    "framing": framing_answer,
     "grant-update": _grant_update,
     "manifest-digest": _manifest_digest,
     "tags": _tags,

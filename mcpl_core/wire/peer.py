@@ -289,7 +289,7 @@ class Peer(Generic[W]):
         if len(in_flight) >= _CROWD and type(id) is int and id.bit_length() > 64:
             return self._decline(MalformedMessageError("invalid-id", "the id is beyond 64 bits", text), id)
         # An answer repeats the id, at worst with escapes of three times its size.
-        if 3 * len(text) > self.max_message_bytes and len(self._invalid_request(id, "")) > self.max_message_bytes:
+        if 3 * len(text) > self.max_message_bytes and not self._can_answer(id):
             return self._decline(MalformedMessageError("invalid-id", "the id is too long to be answered", text), None)
         in_flight[id] = message.method
         return message
@@ -307,6 +307,11 @@ class Peer(Generic[W]):
         if len(reply) > self.max_message_bytes:
             reply = self._invalid_request(None, error.detail)
         return Problem(error, reply if len(reply) <= self.max_message_bytes else None)
+
+    def _can_answer(self, id: Id) -> bool:
+        limit = self.max_message_bytes
+        # Under a limit that allows no answer at all, the id is not to blame.
+        return len(self._invalid_request(id, "")) <= limit or len(self._invalid_request(None, "")) > limit
 
     @staticmethod
     def _invalid_request(id: Id | None, detail: str) -> bytes:
