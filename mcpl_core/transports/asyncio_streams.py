@@ -57,6 +57,10 @@ class AsyncioInput(Input):
         if hasattr(transport, "max_size"):  # asyncio's own, not uvloop's
             transport.max_size = READ_SIZE
 
+    def disconnected(self) -> None:
+        """There is no transport after all."""
+        self._transport = None
+
     def lost(self, cause: BaseException | None) -> None:
         """For the protocol."""
         self._lost.set()
@@ -195,6 +199,11 @@ class AsyncioOutput(Output):
         self._events.behind = False
         self._room.open()
 
+    def disconnected(self) -> None:
+        """There is no transport after all."""
+        self._end()
+        self._transport = None
+
     def lost(self, cause: BaseException | None) -> None:
         """For the protocol."""
         on_purpose = self._on_purpose
@@ -291,7 +300,13 @@ async def connect(input: AsyncioInput, output: AsyncioOutput, dial: Dial, *, hal
     Raises:
         OSError: whatever ``dial`` raises.
     """
-    await dial(lambda: _Protocol(input, output, keep_open=half_close))
+    try:
+        await dial(lambda: _Protocol(input, output, keep_open=half_close))
+    except BaseException:
+        # Whoever dialled closes what it has, and does not always tell (uvloop).
+        input.disconnected()
+        output.disconnected()
+        raise
 
 
 async def _attach(

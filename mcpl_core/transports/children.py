@@ -30,8 +30,9 @@ _SAFE_VARIABLES = (
     else ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 )
 
-#: Seconds between two looks at a group whose leader is gone; nothing tells when its last member ends.
-_GROUP_POLL = 0.01
+#: Seconds between two looks at a group whose leader is gone, at first and at most; nothing tells when its last member
+#: ends.
+_GROUP_POLL = (0.005, 0.1)
 
 
 def safe_environment(environ: Mapping[str, str], extra: Mapping[str, str] | None) -> dict[str, str]:
@@ -134,6 +135,22 @@ class Child:
                 os.killpg(self.pid, number)
 
     async def group_ended(self) -> None:
-        """Returns when the group has no members any more; only after ``reap``."""
-        while self.has_group():  # noqa: ASYNC110 - no event tells of it
-            await anyio.sleep(_GROUP_POLL)
+        """Returns when the group has no living members any more; only after ``reap``."""
+        delay, longest = _GROUP_POLL
+        while self.has_group() and not _all_zombies(self.pid):
+            await anyio.sleep(delay)
+            delay = min(2 * delay, longest)
+
+
+def _all_zombies(group: int) -> bool:
+    """Whether all members of the group have ended, as far as the system tells (Linux).
+
+    Orphans may wait long to be reaped: in a container by a first process that does not care.
+    """
+    living = False
+    for directory in os.listdir("/proc") if sys.platform == "linux" else ():
+        with suppress(OSError), open(f"/proc/{directory}/stat", "rb") as file:
+            # pid (name) state parent group ...; the name may hold anything.
+            state, _, member_of = file.read().rpartition(b")")[2].split()[:3]
+            living |= int(member_of) == group and state not in b"ZX"
+    return sys.platform == "linux" and not living

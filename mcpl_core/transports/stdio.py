@@ -18,10 +18,18 @@ from .descriptors import enlarge_pipe, is_same_socket, open_duplex, open_input, 
 from .lines import LineTransport, transport_error
 from .loop import EventLoop
 
+if sys.platform != "win32":
+    import fcntl
+
 __all__ = ("StdioTransport",)
 
 # The descriptors 0, 1 and 2 belong to the process, so does this.
 _taken = threading.Lock()
+
+
+def _copy(fd: int) -> int:
+    """Never one of the first three, even if one of those is free."""
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 class _Redirection:
@@ -36,9 +44,9 @@ class _Redirection:
     """
 
     def __init__(self) -> None:
-        self.receive = os.dup(0)
+        self.receive = _copy(0)
         try:
-            self.send = os.dup(1)
+            self.send = _copy(1)
         except OSError:
             os.close(self.receive)
             raise
