@@ -145,9 +145,10 @@ class McplConnection(Constructors):
         """Ends the output on purpose, after what was sent; the input goes on. Nothing can be sent any more.
         Where the input has ended already, the connection is closed by it."""
         self._entered()
-        self._move(Trigger.SEND_EOF, None)
-        if self._peer.state is PeerState.WRITE_ENDED:
-            await self._transport.send_eof()
+        if self._peer.can_send:
+            self._move(Trigger.SEND_EOF, None)
+            if not self.is_closed:
+                await self._transport.send_eof()
 
     @property
     def is_closed(self) -> bool:
