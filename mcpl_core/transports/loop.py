@@ -296,15 +296,17 @@ class _TrioTimer:
 
 
 class _TrioWaiter:
-    __slots__ = ("_outcome", "_task", "_trio")
+    __slots__ = ("_done", "_outcome", "_task", "_trio")
 
     def __init__(self, trio: Any) -> None:
         self._trio = trio
+        self._done = False
+        #: What was set before anybody waited. Not kept for longer: an exception would hold the frames that hold us.
         self._outcome: outcome.Outcome[Any] | None = None
         self._task: Any = None
 
     def done(self) -> bool:
-        return self._outcome is not None
+        return self._done
 
     def set_result(self, result: Any, /) -> None:
         self._set(self._trio.outcome.Value(result))
@@ -313,8 +315,10 @@ class _TrioWaiter:
         self._set(self._trio.outcome.Error(exception))
 
     def _set(self, outcome: outcome.Outcome[Any]) -> None:
-        self._outcome = outcome
-        if self._task is not None:
+        self._done = True
+        if self._task is None:
+            self._outcome = outcome
+        else:
             task, self._task = self._task, None
             self._trio.reschedule(task, outcome)
 
@@ -322,14 +326,19 @@ class _TrioWaiter:
         return self._wait().__await__()
 
     async def _wait(self) -> Any:
-        if self._outcome is not None:
+        if self._done:
             await self._trio.checkpoint()
-            return self._outcome.unwrap()
+            outcome, self._outcome = self._outcome, None
+            assert outcome is not None
+            try:
+                return outcome.unwrap()
+            finally:
+                del outcome
         self._task = self._trio.current_task()
 
         def abort(_: object) -> Any:
             self._task = None
-            self._outcome = self._trio.outcome.Value(None)
+            self._done = True
             return self._trio.abort_succeeded
 
         return await self._trio.wait_task_rescheduled(abort)
