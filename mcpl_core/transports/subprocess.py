@@ -85,7 +85,7 @@ class SubprocessTransport(LineTransport):
         self._inherit_env = inherit_env
         self._terminate_timeout = terminate_timeout
         self._child: Child | None = None
-        self._watching = anyio.CancelScope()
+        self._watching: anyio.CancelScope | None = None
         self._stderr: Input | None = None
         self._tail = StderrTail(on_stderr, self._stderr_progress)
         #: Bytes that lay in the pipes when the child ended, and are not read yet.
@@ -111,12 +111,13 @@ class SubprocessTransport(LineTransport):
         self._input = open_input(child.stdout, self, loop)
         self._stderr = open_input(child.stderr, self._tail, loop)
         await self._stderr.begin()
-        loop.tasks.start_soon(self._watch, child, name="mcpl child")
+        self._watching = anyio.CancelScope()
+        loop.tasks.start_soon(self._watch, child, self._watching, name="mcpl child")
 
     # How it ends by itself.
 
-    async def _watch(self, child: Child) -> None:
-        with self._watching:
+    async def _watch(self, child: Child, scope: anyio.CancelScope) -> None:
+        with scope:
             self.returncode = await child.wait()
             if not self._silent:
                 self._stdout_left = 0 if self._stdout_over else available(child.stdout) + self._input.held
@@ -196,7 +197,8 @@ class SubprocessTransport(LineTransport):
                 await child.group_ended()
 
     async def _let_go(self) -> None:
-        self._watching.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
         if self._grace is not None:
             self._grace.cancel()
         if self._child is not None:
