@@ -136,6 +136,7 @@ async def test_the_same_ids_in_both_directions_do_not_cross() -> None:
             await left.aclose()
 
 
+@pytest.mark.spec("R-wire-3", "R-wire-4")
 async def test_answers_of_an_id_written_otherwise() -> None:
     """An integral float is its integer; a string is not."""
     async with side_of() as side, anyio.create_task_group() as tasks:
@@ -714,6 +715,7 @@ async def test_messages_can_be_iterated_over() -> None:
         assert bytes(messages[0].raw_params) == b'{"a":1}'
 
 
+@pytest.mark.spec("R-wire-7")
 async def test_malformed_messages_are_reported_and_those_behind_them_arrive() -> None:
     async with side_of() as side:
         side.transport.feed(b"Welcome to my server!", b"\xff\xfe", b"[1]", b"7", {"jsonrpc": "1.0", "method": "old"})

@@ -394,7 +394,6 @@ async def test_handlers_start_in_the_order_of_the_wire_and_run_concurrently(step
         assert await side.answer() == {"id": 7, "result": "7"}
 
 
-@pytest.mark.spec("6.7-17")
 async def test_what_is_behind_an_order_sensitive_message_waits_for_it(steps: Steps) -> None:
     async with serving({"m": steps.handler, ORDERED: steps.handler}) as side:
         side.ask((1, "m"), (2, ORDERED), (3, "m"), (4, ORDERED), (5, "m"))
@@ -547,6 +546,7 @@ async def test_handlers_see_the_context_of_who_serves() -> None:
 # ---------------------------------------------------------------------------------------- cancelling
 
 
+@pytest.mark.spec("R-wire-6")
 async def test_a_running_handler_is_cancelled_and_not_answered(steps: Steps) -> None:
     async with serving({"m": steps.handler, "ok": lambda message: True}) as side:
         side.ask((1, "m"), (2, "m"))

@@ -12,7 +12,17 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from mcpl_core.transports.loop import AsyncioLoop, CancelGuard, EventLoop, Gate, TrioLoop, Waiter, current_loop, reject
+from mcpl_core.transports.loop import (
+    AsyncioLoop,
+    CancelGuard,
+    EventLoop,
+    Gate,
+    TellingWaiter,
+    TrioLoop,
+    Waiter,
+    current_loop,
+    reject,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -132,6 +142,47 @@ async def test_a_rejection_that_nobody_looks_at_is_not_logged(anyio_backend: tup
         with pytest.raises(KeyError, match="first"):
             await waiter
     assert complaints == []
+
+
+async def test_a_telling_waiter_tells_before_its_task_wakes() -> None:
+    async with running() as loop:
+        log: list[str] = []
+        waiter = TellingWaiter(loop.waiter(), log.append)
+        assert not waiter.done()
+
+        def set_it() -> None:
+            waiter.set_result("x")
+            assert log == ["x"]
+            assert waiter.done()
+
+        loop.call_soon(set_it)
+        assert await waiter == "x"
+        assert log == ["x"]
+
+
+async def test_what_is_raised_while_it_tells_its_task_gets() -> None:
+    async with running() as loop:
+
+        def failing(value: object) -> None:
+            raise KeyError(value)
+
+        waiter = TellingWaiter(loop.waiter(), failing)
+        waiter.set_result("x")
+        with pytest.raises(KeyError):
+            await waiter
+        refused = TellingWaiter(loop.waiter(), failing)
+        reject(refused, IndexError())
+        reject(refused, KeyError())
+        with pytest.raises(IndexError):
+            await refused
+
+
+async def test_telling_may_end_the_wait_otherwise() -> None:
+    async with running() as loop:
+        inner = loop.waiter()
+        waiter = TellingWaiter(inner, lambda value: inner.set_result("otherwise"))
+        waiter.set_result("x")
+        assert await waiter == "otherwise"
 
 
 # ---------------------------------------------------------------------------------------- calls
