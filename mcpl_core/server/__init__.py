@@ -9,19 +9,23 @@ anyio.run(server.serve_stdio)
 """
 
 from .app import LOCAL_PRINCIPAL, McplServer
-from .calls import HostCalls, InferenceStream
+from .calls import HostCalls
 from .context import Context
 from .features import FeatureSet
+from .inference import InferenceStream
+from .journal import Change, OutboxStore, OutboxStoreError
 from .offer import Settings
-from .outbox import Outbox, OutboxStore
+from .outbox import Outbox
 from .policy import ServerPolicy
+from .results import ToolError, ToolResult
 from .session import SUPPORTED_PROTOCOL_VERSIONS, ServerSession
 from .store import FileOutboxStore
-from .tools import ServerTool, ToolError, ToolResult, tool_from_function
+from .tools import ServerTool, tool_from_function
 
 __all__ = (
     "LOCAL_PRINCIPAL",
     "SUPPORTED_PROTOCOL_VERSIONS",
+    "Change",
     "Context",
     "FeatureSet",
     "FileOutboxStore",
@@ -30,6 +34,7 @@ __all__ = (
     "McplServer",
     "Outbox",
     "OutboxStore",
+    "OutboxStoreError",
     "ServerPolicy",
     "ServerSession",
     "ServerTool",

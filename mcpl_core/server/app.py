@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 import anyio
 from anyio.abc import TaskStatus
@@ -18,14 +18,15 @@ from ..connection import McplConnection
 from ..errors import LocalProtocolError
 from ..manifest import ManifestTracker, ManifestUpdate
 from ..options import ConnectionOptions
-from ..protocol import METHODS, MethodTable
-from .calling import Caller
-from .calls import event_params
-from .features import FeatureSet, build_manifest, name_of
-from .offer import ArgumentCheck, Offer, Settings
+from ..protocol import MCPL_VERSION, METHODS, MethodTable
+from .calling import ArgumentCheck, Caller
+from .events import event_params
+from .features import FeatureSet, advertise, declare, name_of
+from .hooks import HOOK_PATHS
+from .offer import DeclaredHandler, DeclaredTool, Offer, Settings
 from .outbox import Outbox
 from .policy import ReceiptHook
-from .session import ServerSession
+from .session import OWN_METHODS, ServerSession
 from .tools import ServerTool, tool_from_function
 
 __all__ = ("LOCAL_PRINCIPAL", "McplServer")
@@ -70,16 +71,14 @@ class McplServer:
         settings: Settings | None = None,
     ) -> None:
         self.name = name
-        self._capabilities = tuple(capabilities)
-        self._extra = dict(manifest_extra or {})
-        self._feature_sets: dict[str, FeatureSet] = {}
-        self._manifest_set = False
         self._sessions: set[ServerSession] = set()
+        manifest = {"version": MCPL_VERSION, **(manifest_extra or {})}
+        advertise(manifest, capabilities, vocabulary)
         self._offer = Offer(
             info={"name": name, "version": version} | ({} if title is None else {"title": title}),
             instructions=instructions,
             capabilities=dict(mcp_capabilities or {}),
-            tracker=ManifestTracker(build_manifest((), self._capabilities, self._extra, vocabulary)),
+            tracker=ManifestTracker(manifest),
             outbox=outbox if outbox is not None else Outbox(),
             settings=settings if settings is not None else Settings(),
             vocabulary=vocabulary,
@@ -100,19 +99,16 @@ class McplServer:
         rollback: bool = False,
         tag_ontology: dict[str, Any] | None = None,
     ) -> FeatureSet:
-        """Declares a feature set (SPEC 6.1); what it uses is advertised.
+        """Declares a feature set (SPEC 6.1); what it uses is advertised. Hosts already connected are told.
 
         Raises:
             LocalProtocolError: a host would find the declaration invalid, or the name is taken.
         """
-        if name in self._feature_sets:
-            raise LocalProtocolError(f"feature set {name} is declared already")
-        declared = FeatureSet(name, description, tuple(uses), rollback, tag_ontology, self._offer.vocabulary)
-        self._feature_sets[name] = declared
+        declared = FeatureSet(name, description, tuple(uses), rollback, tag_ontology)
+        with self.edit_manifest() as manifest:
+            declare(manifest, declared, self._offer.vocabulary)
         if "tools" in declared.uses:
             self._offer.capabilities.setdefault("tools", {"listChanged": True})
-        if not self._manifest_set:
-            self._declared()
         return declared
 
     @overload
@@ -128,10 +124,10 @@ class McplServer:
         output_schema: dict[str, Any] | None = None,
         annotations: dict[str, Any] | None = None,
         meta: dict[str, Any] | None = None,
-        feature_set: FeatureSet | None = None,
+        feature_set: FeatureSet | str | None = None,
     ) -> Callable[[F], F]: ...
     def tool(  # type: ignore[misc]
-        self, function: Any = None, /, *, feature_set: FeatureSet | None = None, **options: Any
+        self, function: Any = None, /, *, feature_set: FeatureSet | str | None = None, **options: Any
     ) -> Any:
         """Declares a tool: ``@server.tool``, or with options ``@server.tool(name=...)``.
 
@@ -154,65 +150,93 @@ class McplServer:
             return lambda function: self._declare_tool(function, feature_set, options)
         return self._declare_tool(function, feature_set, options)
 
-    def _declare_tool(self, function: Any, feature_set: FeatureSet | None, options: dict[str, Any]) -> Any:
+    def _declare_tool(self, function: Any, feature_set: FeatureSet | str | None, options: dict[str, Any]) -> Any:
         self.add_tool(tool_from_function(function, **options), feature_set=feature_set)
         return function
 
-    def add_tool(self, tool: ServerTool, *, feature_set: FeatureSet | None = None) -> None:
+    def add_tool(self, tool: ServerTool, *, feature_set: FeatureSet | str | None = None) -> None:
         """Declares a tool made with ``tool_from_function``. Hosts already connected learn that the list changed.
 
         Raises:
-            LocalProtocolError: the name is taken.
+            LocalProtocolError: the name is taken, or the feature set does not use ``tools``.
         """
-        if tool.name in self._offer.tools:
+        offer = self._offer
+        if tool.name in offer.tools:
             raise LocalProtocolError(f"tool {tool.name} is declared already")
-        self._offer.tools[tool.name] = tool
-        if feature_set is not None:
-            self._offer.tool_sets[tool.name] = feature_set
+        name = None if feature_set is None else self._using(feature_set, {"tools"})
+        offer.tools_declared += 1
+        offer.tools[tool.name] = DeclaredTool(tool, offer.tools_declared, name)
         self._tools_changed()
 
     def remove_tool(self, name: str) -> None:
         """Takes a tool away; nothing happens when there is none of that name."""
         if self._offer.tools.pop(name, None) is not None:
-            self._offer.tool_sets.pop(name, None)
             self._tools_changed()
 
-    def before_inference(self, feature_set: FeatureSet) -> Callable[[F], F]:
+    def before_inference(self, feature_set: FeatureSet | str) -> Callable[[F], F]:
         """Declares a context hook (SPEC 10): ``async def hook(ctx, turn)``, with ``turn`` as
         ``ContextBeforeInferenceParams``. It returns a text or blocks for the set's own position, ``ContextInjection``
-        objects, or ``None``. It runs while its set is enabled; no inference may be requested in it."""
+        objects, or ``None``. It runs while its set is enabled; no inference may be requested in it.
+
+        Raises:
+            LocalProtocolError: the feature set uses no context hook.
+        """
+        name = self._using(feature_set, HOOK_PATHS)
 
         def register(function: F) -> F:
-            self._offer.hooks.append((feature_set, function))
+            self._offer.hooks.append((name, function))
             return function
 
         return register
 
     def on_inference(self, function: F) -> F:
-        """Declares a function for ``inference/lifecycle``: ``async def heard(ctx, notice)``. Each inference ends once;
-        one that is never heard of again ends as ``failed`` with ``_meta["mcpl/synthetic"]`` (SPEC 10.5)."""
+        """Declares a function for ``inference/lifecycle``: ``async def heard(ctx, notice)``; it is advertised. Each
+        inference ends once; one that is never heard of again ends as ``failed`` with ``_meta["mcpl/synthetic"]``
+        (SPEC 10.5)."""
         self._offer.lifecycle.append(function)
+        self._advertise({"inferenceLifecycle"})
         return function
 
-    def handler(self, method: str) -> Callable[[F], F]:
+    def handler(self, method: str, *, ordered: bool | None = None) -> Callable[[F], F]:
         """Declares a function for a method that a host sends: ``async def handle(ctx, params)``, with the params typed
-        by the method table, or plain JSON for a method outside of it. What it returns is the result. It is called
-        only when the host's grant allows the method.
+        by the method table, or plain JSON for a method outside of it. What it returns is the result, and is checked
+        against the table; ``None`` is an empty one. It is called only when the host's grant allows the method, and
+        what that needs is advertised. Connections that are served already do not learn of it.
+
+        Args:
+            method: the method; with ``tools/list`` and ``tools/call`` the server's own tools are not served.
+            ordered: whether messages behind it wait until it is done; left out, the method table says.
 
         Raises:
             LocalProtocolError: the method has a handler already, or is the connection's own affair.
         """
+        entry = self._offer.methods.get(method)
         if method in self._offer.handlers:
             raise LocalProtocolError(f"{method} has a handler already")
-        entry = self._offer.methods.get(method)
-        if method in _OWN_METHODS or (entry is not None and not entry.sent_by("host")):
+        if method in OWN_METHODS or (entry is not None and not entry.sent_by("host")):
             raise LocalProtocolError(f"{method} is not for a server's handlers")
 
         def register(function: F) -> F:
-            self._offer.handlers[method] = function
+            self._offer.handlers[method] = DeclaredHandler(function, ordered)
+            if entry is not None:
+                self._advertise(entry.capabilities)
             return function
 
         return register
+
+    def _advertise(self, alternatives: Iterable[str]) -> None:
+        """What a handler needs is advertised, since without it no host would ever call it."""
+        with self.edit_manifest() as manifest:
+            advertise(
+                manifest, [path for path in alternatives if path in self._offer.vocabulary], self._offer.vocabulary
+            )
+
+    def _using(self, feature_set: FeatureSet | str, alternatives: Iterable[str]) -> str:
+        """The name of a feature set that is declared and uses one of these paths (SPEC 6.4)."""
+        name = name_of(feature_set)
+        if not frozenset(alternatives) & frozenset(self._offer.uses(name)):
+            raise LocalProtocolError(f"feature set {name} is not declared, or uses none of {sorted(alternatives)}")
+        return name
 
     def on_connect(self, function: F) -> F:
         """Declares ``async def hook(ctx)``, called before a connection is served."""
@@ -220,7 +244,8 @@ class McplServer:
         return function
 
     def on_ready(self, function: F) -> F:
-        """Declares ``async def hook(ctx)``, called once a host's initial policy was answered (SPEC 5.3)."""
+        """Declares ``async def hook(ctx)``, called once a host's initial policy was answered (SPEC 5.3). It may go on
+        for as long as the connection: it is cancelled when that closed."""
         self._offer.on_ready.append(function)
         return function
 
@@ -237,13 +262,12 @@ class McplServer:
         return self._offer.tracker.snapshot()
 
     def set_manifest(self, manifest: dict[str, Any]) -> ManifestUpdate[Any]:
-        """Puts a manifest in the place of the one in force, for all that is declared. Every connected host is told
+        """Puts a manifest in the place of the one in force, for all that was declared. Every connected host is told
         what differs from what it knows (SPEC 17); ``mcpl/manifest`` answers with it from now on.
 
         Raises:
             InvalidValueError: it has no digest; nothing changed.
         """
-        self._manifest_set = True
         return self._announce(self._offer.tracker.set(manifest))
 
     @contextmanager
@@ -256,22 +280,18 @@ class McplServer:
         """
         with self._offer.tracker.transaction() as transaction:
             yield transaction.manifest
-        self._manifest_set = True
         self._announce(transaction.update)
 
-    def _declared(self) -> None:
-        manifest = build_manifest(self._feature_sets.values(), self._capabilities, self._extra, self._offer.vocabulary)
-        self._announce(self._offer.tracker.set(manifest))
-
     def _announce(self, update: ManifestUpdate[Any]) -> ManifestUpdate[Any]:
-        for session in self._sessions:
-            session.policy.redeclared()
+        if update.changed:
+            for session in self.sessions:
+                session.redeclared()
         for announcement in update.announcements:
             announcement.connection.announce(announcement)
         return update
 
     def _tools_changed(self) -> None:
-        for session in self._sessions:
+        for session in self.sessions:
             session.tools_changed()
 
     # ------------------------------------------------------------------------------------ events
@@ -287,35 +307,29 @@ class McplServer:
         event_id: str | None = None,
         timestamp: str | None = None,
     ) -> str:
-        """Puts an event into the outbox and returns its id at once. It is sent to every ready connection, again and
-        again under the same id until a host answered; for a principal that is away it waits for the next
-        connection. (``Context.push_event`` sends to one host and waits for the answer.)
+        """Puts an event into the outbox and returns its id; it is kept when this returns, on the disk if the outbox
+        has a store. It is sent to every connection that may take it now, again and again under the same id until the
+        host answered; when there is none it waits for the next. (``Context.push_event`` sends to one host and waits
+        for the answer.)
 
         Args:
             feature_set: the declared set that sends it.
-            content: a text, a content block, or a list of blocks.
-            principal: to this principal only; left out, to everyone who is connected or has events waiting.
+            content: a text, a content block, or a list of both.
+            principal: to this principal only; left out, to everyone who was connected since the server began or has
+                events waiting.
             tags, origin, event_id, timestamp: as for ``Context.push_event``.
 
         Raises:
-            InvalidValueError: a tag has no namespace.
-            LocalProtocolError: no such feature set is declared.
+            InvalidValueError: a tag has no namespace, or the content is none.
+            LocalProtocolError: no such feature set is declared, or it does not use ``pushEvents``.
+            UnencodableError: the event has no JSON form.
+            OutboxStoreError: the store failed; the event is not kept.
         """
-        if name_of(feature_set) not in (self._offer.declared_feature_sets() or {}):
-            raise LocalProtocolError(f"feature set {name_of(feature_set)} is not declared")
+        self._using(feature_set, {"pushEvents"})
         event = event_params(feature_set, content, tags=tags, origin=origin, event_id=event_id, timestamp=timestamp)
-        for name in self._addressees(principal):
-            ready = [session for session in self._sessions if session.principal == name and session.policy.ready]
-            self._offer.outbox.put(name, event, ready)
-            for session in ready:
-                session.mail()
+        outbox = self._offer.outbox
+        await outbox.put([principal] if principal is not None else outbox.principals or [LOCAL_PRINCIPAL], event)
         return event.event_id
-
-    def _addressees(self, principal: str | None) -> list[str]:
-        if principal is not None:
-            return [principal]
-        known = [session.principal for session in self._sessions if session.mcpl or not session.protocol_version]
-        return list(dict.fromkeys([*known, *self._offer.outbox.principals])) or [LOCAL_PRINCIPAL]
 
     @property
     def sessions(self) -> tuple[ServerSession, ...]:
@@ -339,9 +353,13 @@ class McplServer:
         finally:
             self._sessions.discard(session)
 
-    async def serve_stdio(self) -> None:
-        """Serves the host that started this process, over standard input and output, until it is done."""
-        async with McplConnection.stdio() as connection:
+    async def serve_stdio(self, **options: Unpack[ConnectionOptions]) -> None:
+        """Serves the host that started this process, over standard input and output, until it is done.
+
+        Args:
+            options: of the connection.
+        """
+        async with McplConnection.stdio(**options) as connection:
             await self.serve(connection)
 
     async def listen(
@@ -380,19 +398,3 @@ class McplServer:
 def _principal_of(connection: McplConnection) -> str:
     principal = getattr(connection.transport, "principal", None)
     return LOCAL_PRINCIPAL if principal is None else str(principal)
-
-
-#: Methods that the session answers itself.
-_OWN_METHODS = frozenset(
-    {
-        "initialize",
-        "notifications/initialized",
-        "notifications/cancelled",
-        "ping",
-        "featureSets/update",
-        "mcpl/manifest",
-        "context/beforeInference",
-        "inference/lifecycle",
-        "inference/chunk",
-    }
-)

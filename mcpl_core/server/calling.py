@@ -1,98 +1,142 @@
 """Calling the functions of the application: coroutines in place, plain functions in worker threads.
 
-Owns: how one function is run, and what of its failure a host's model may read. Does not own: which function, and
-whether it may be called.
+Owns: how one function is run, how many threads there are, and what of a tool's failure a host's model may read. Does
+not own: which function, and whether it may be called.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 import anyio.to_thread
 from anyio import CapacityLimiter
 from anyio.lowlevel import RunVar
+from msgspec import Raw
 
-from ..content import text_content, to_mcp
-from ..errors import InvalidValueError, RpcError, UnencodableError
+from ..errors import ConnectionClosedError, InvalidValueError, RpcError, UnencodableError
 from ..protocol import ToolsCallParams
 from .context import Context
-from .tools import ServerTool, ToolError, tool_result
+from .results import ToolError, error_result, tool_result
+from .tools import ServerTool
 
-__all__ = ("Caller", "error_result")
+__all__ = ("ArgumentCheck", "Caller")
+
+#: Checks the arguments of a tool before it is called; raises ``InvalidValueError`` or ``ToolError``.
+ArgumentCheck = Callable[[ServerTool, dict[str, Any]], object]
 
 
 class Caller:
     """Runs functions of the application.
 
     Args:
-        limit: worker threads for plain functions, of all connections together.
+        limit: worker threads for plain functions, of all connections together; and as many again for calls that
+            were given up and still run, since a thread cannot be stopped.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         # One for each event loop: a server may be run again in another.
         self._limiter: RunVar[CapacityLimiter] = RunVar("mcpl_worker_threads")
+        self._lock = threading.Lock()
+        self._running: set[object] = set()
+        self._given_up: set[object] = set()
 
-    async def call(self, function: Callable[[], Any]) -> Any:
+    async def call(self, function: Callable[..., Any], /, *args: Any, **keywords: Any) -> Any:
         """The result of ``function``: a coroutine function runs in this task, a plain one in a worker thread, so that
-        it cannot hold up the event loop."""
-        inner = function
-        while isinstance(inner, partial):
-            inner = inner.func
-        if iscoroutinefunction(inner) or iscoroutinefunction(type(inner).__call__):
-            return await function()
+        it cannot hold up the event loop.
+
+        Raises:
+            Exception: whatever the function raises; ``SystemExit`` becomes a ``RuntimeError``, since one host's
+                request must not end the others.
+        """
+        try:
+            if _is_async(function):
+                return await function(*args, **keywords)
+            result = await self._in_thread(partial(function, *args, **keywords))
+            return await result if isawaitable(result) else result
+        except SystemExit as exc:
+            _refuse_exit(exc)
+
+    async def _in_thread(self, function: Callable[[], Any]) -> Any:
+        if len(self._given_up) >= self._limit:
+            raise RuntimeError("all worker threads are held by calls that were given up and do not end")
         try:
             limiter = self._limiter.get()
         except LookupError:
             limiter = CapacityLimiter(self._limit)
             self._limiter.set(limiter)
-        # A thread cannot be stopped; a cancelled call is answered, or not, without waiting for it.
-        result = await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
-        return await result if isawaitable(result) else result
+        call = object()
+        try:
+            return await anyio.to_thread.run_sync(self._work, call, function, abandon_on_cancel=True, limiter=limiter)
+        finally:
+            with self._lock:
+                # Cancelled: the answer does not wait for the thread.
+                if call in self._running:
+                    self._given_up.add(call)
+
+    def _work(self, call: object, function: Callable[[], Any]) -> Any:
+        with self._lock:
+            self._running.add(call)
+        try:
+            return function()
+        finally:
+            with self._lock:
+                self._running.discard(call)
+                self._given_up.discard(call)
 
     async def call_tool(
         self,
         tool: ServerTool,
         params: ToolsCallParams,
         context: Context,
-        validate: Callable[[ServerTool, dict[str, Any]], object] | None,
-        report: Callable[[BaseException], None],
-    ) -> dict[str, Any]:
-        """One ``tools/call`` (MCP): bad arguments and failures of the tool are results that the model reads.
-
-        Raises:
-            RpcError: what the tool raised as one.
-        """
+        validate: ArgumentCheck | None,
+        report: Callable[[BaseException], object],
+    ) -> Raw:
+        """One ``tools/call`` (MCP): bad arguments and failures of the tool are results that the model reads."""
         arguments = params.arguments if isinstance(params.arguments, dict) else {}
         try:
             if validate is not None:
                 validate(tool, arguments)
-            call = tool.bind(arguments, context)
-            value = await self._run(tool, call)
-            return tool_result(tool, value)
+            keywords = tool.bind(arguments, context)
         except InvalidValueError as exc:
             return error_result(f"invalid arguments at {exc.path}: {exc.detail}")
         except ToolError as exc:
             return error_result(str(exc))
-        except RpcError:
-            raise
-        except UnencodableError as exc:
-            report(exc)
-            return error_result(f"the result of {tool.name} cannot be sent")
         except Exception as exc:
+            return _failed(tool, exc, report)
+        try:
+            value = await self.call(tool.function, **keywords)
+        except ToolError as exc:
+            return error_result(str(exc))
+        except Exception as exc:
+            return _failed(tool, exc, report)
+        try:
+            return tool_result(tool.promised, value)
+        except (InvalidValueError, UnencodableError) as exc:
             report(exc)
-            return error_result(f"{tool.name} failed: {exc}" if str(exc) else f"{tool.name} failed")
-
-    async def _run(self, tool: ServerTool, call: Callable[[], Any]) -> Any:
-        if iscoroutinefunction(tool.function):
-            return await call()
-        return await self.call(call)
+            return error_result(f"{tool.name} gave a result that cannot be sent: {exc}")
 
 
-def error_result(text: str) -> dict[str, Any]:
-    """A tool error (MCP): the model reads what went wrong."""
-    return {"content": [to_mcp(text_content(text))], "isError": True}
+def _is_async(function: Any) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def _refuse_exit(exc: SystemExit) -> NoReturn:
+    raise RuntimeError("a function of the application tried to end the process") from exc
+
+
+def _failed(tool: ServerTool, exc: Exception, report: Callable[[BaseException], object]) -> Raw:
+    """What the host refused to the tool is the tool's failure too: the call itself was allowed."""
+    if not isinstance(exc, RpcError | ConnectionClosedError):
+        report(exc)
+    text = f"{tool.name} failed: {exc}" if str(exc) else f"{tool.name} failed"
+    data = exc.data if isinstance(exc, RpcError) and isinstance(exc.data, dict) else {}
+    named = [str(data[name]) for name in ("capability", "featureSet") if name in data]
+    return error_result(f"{text} ({', '.join(named)})" if named else text)

@@ -1,37 +1,23 @@
 """What a server may ask of its host: typed calls, each checked against the grant before a byte is sent.
 
-Owns: the shapes of the calls and the order check, send, read. Does not own: the grant (``policy``), retries of events
-(``outbox``), and which connection a call goes to (``context``, ``app``).
+Owns: the shapes of the calls and the order check, send, read. Does not own: the grant (``policy``), the params of
+events and inferences (``events``, ``inference``), the calls of extensions (``extensions``), and retries (``outbox``).
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
-from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from ..connection import McplConnection
-from ..content import Content, to_mcpl
-from ..errors import LocalProtocolError
+from ..errors import InvalidResultError, InvalidValueError, LocalProtocolError, RpcError
 from ..protocol import (
     METHODS,
-    BranchesCreateParams,
-    BranchesCreateResult,
-    BranchesCurrentParams,
-    BranchesCurrentResult,
-    BranchesDeleteParams,
-    BranchesDeleteResult,
-    BranchesListParams,
-    BranchesListResult,
-    BranchesSwitchParams,
-    BranchesSwitchResult,
     ChannelDescriptor,
     ChannelsChangedParams,
     ChannelsChangedResult,
@@ -44,129 +30,120 @@ from ..protocol import (
     InferenceChunkParams,
     InferenceRequestParams,
     InferenceRequestResult,
+    Method,
     MethodTable,
     ModelInfo,
     PushEventParams,
     PushEventResult,
-    PushPayload,
-    StateGetParams,
-    StateGetResult,
-    StateUpdateParams,
-    StateUpdateResult,
+    decode_result,
     method,
 )
+from ..protocol.base import misfit
 from ..tags import check_tags
 from ..wire.messages import Id
+from .blocks import message_content
+from .events import event_params
+from .extensions import ExtensionCalls
 from .features import FeatureSet, name_of
+from .inference import (
+    DEFAULT_INFERENCE_WAIT,
+    InferenceStream,
+    RunningInference,
+    RunningInferences,
+    inference_params,
+    refuse_inside_hook,
+)
 from .policy import ServerPolicy
 
-__all__ = ("IN_HOOK", "HostCalls", "InferenceStream", "event_params")
-
-#: Set while a context hook is being handled: no inference may be requested from inside one (SPEC 10.7).
-IN_HOOK: ContextVar[bool] = ContextVar("mcpl_in_hook", default=False)
+__all__ = ("HostCalls",)
 
 
-def event_params(
-    feature_set: FeatureSet | str,
-    content: Any,
-    *,
-    tags: Iterable[str] = (),
-    origin: Mapping[str, Any] | None = None,
-    event_id: str | None = None,
-    timestamp: str | None = None,
-) -> PushEventParams:
-    """The params of one event; its id is made here, once, so that every retry has the same (SPEC 9.4).
-
-    Raises:
-        InvalidValueError: a tag has no namespace (SPEC 16.1).
-    """
-    names = list(check_tags(tags))
-    return PushEventParams(
-        feature_set=name_of(feature_set),
-        event_id=event_id if event_id is not None else str(uuid.uuid4()),
-        timestamp=timestamp if timestamp is not None else datetime.now(UTC).isoformat().replace("+00:00", "Z"),
-        origin=dict(origin) if origin is not None else UNSET,
-        tags=names if names else UNSET,
-        payload=PushPayload(content=wire_content(content)),
-    )
-
-
-def wire_content(content: Any) -> Content:
-    """Content for an MCPL message: a text is one text block, blocks take the SPEC's shapes."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [to_mcpl(block) for block in (content if isinstance(content, list | tuple) else [content])]
-
-
-class InferenceStream:
-    """The pieces of one streamed inference: an async iterator of texts, in order of ``index``.
-
-    Attributes:
-        result: the final result, once the iteration ended.
-    """
-
-    def __init__(self) -> None:
-        self.result: InferenceRequestResult | None = None
-        self._pieces, self._source = anyio.create_memory_object_stream[str](float("inf"))
-
-    def __aiter__(self) -> AsyncIterator[str]:
-        return self._source.__aiter__()
-
-    def add(self, chunk: InferenceChunkParams) -> None:
-        """Takes a chunk as it comes from the wire."""
-        self._pieces.send_nowait(chunk.delta)
-
-    def end(self) -> None:
-        """No more chunks come."""
-        self._pieces.close()
-
-
-class HostCalls:
+class HostCalls(ExtensionCalls):
     """Calls to the host of one connection. Each raises, before anything is sent:
 
     Raises:
-        CapabilityDenied: the grant does not hold what the method needs now, or the policy is not known yet.
+        CapabilityDenied: the grant does not hold what the method needs now, the policy is not known yet, or the
+            feature set that the call names does not declare the capability.
         FeatureSetNotEnabled, UnknownFeatureSet: the feature set that the call names is off, or not declared.
 
     and from then on whatever ``McplConnection.send_request`` raises.
     """
 
-    def __init__(self, connection: McplConnection, policy: ServerPolicy, methods: MethodTable = METHODS) -> None:
+    def __init__(
+        self,
+        connection: McplConnection,
+        policy: ServerPolicy,
+        methods: MethodTable = METHODS,
+        inferences: RunningInferences | None = None,
+    ) -> None:
         self.connection = connection
         self.policy = policy
-        self._methods = methods
-        self._streams: dict[Id, InferenceStream] = {}
+        self.methods = methods
+        self.inferences = inferences if inferences is not None else RunningInferences()
+
+    def allows(self, path: str) -> bool:
+        """Whether the host grants a capability path now."""
+        return self.policy.allows(path)
+
+    def enabled(self, feature_set: FeatureSet | str) -> bool:
+        """Whether a feature set is on now: declared, selected, and granted all that it uses."""
+        return self.policy.enabled(name_of(feature_set))
 
     async def call(
         self,
         name: str,
         params: Any = None,
         *,
-        feature_set: FeatureSet | str | None = None,
         timeout: float | None | UnsetType = UNSET,
+        on_sent: Callable[[Id], object] | None = None,
     ) -> Any:
-        """Any method of the table that a server sends, or one that the application added to it.
+        """Any method of the table that a server sends, or one that the application added to it. A method that is a
+        Notification is sent as one. (What the table does not have goes through ``connection``, unchecked.)
 
         Args:
             name: the method.
             params: its params, typed or plain.
-            feature_set: the set to check, when the params name one.
-            timeout: as for ``send_request``.
+            timeout, on_sent: as for ``send_request``.
+
+        Raises:
+            LocalProtocolError: no such method, or none for a server to send.
+            InvalidValueError: plain params do not fit; ``path`` says where.
+            InvalidResultError: the result does not fit.
         """
-        entry = self._methods[name]
-        further = entry.further_capabilities(params)
-        self.policy.check(entry, None if feature_set is None else name_of(feature_set), further)
-        return await self.connection.send_request(name, params, timeout=timeout, result_type=entry.result)
+        entry = self._entry(name)
+        plain = {} if params is None else params
+        self._check(entry, _typed(entry, plain))
+        if entry.form == "notification":
+            return await self.connection.send_notification(name, plain)
+        raw = await self.connection.send_request(name, plain, timeout=timeout, result_type=Raw, on_sent=on_sent)
+        try:
+            return decode_result(entry, raw)
+        except InvalidValueError as exc:
+            raise InvalidResultError(name, exc.detail, exc.path) from exc
+
+    def _entry(self, name: str) -> Method:
+        entry = self.methods.get(name)
+        if entry is None or not entry.sent_by("server"):
+            raise LocalProtocolError(f"{name} is no method that a server sends")
+        return entry
+
+    def _check(self, entry: Method, params: Any) -> None:
+        feature_set = getattr(params, "feature_set", None)
+        self.policy.check(entry, feature_set, entry.further_capabilities(params))
+        if entry.name == method.INFERENCE_REQUEST:
+            refuse_inside_hook()
 
     # -- events and channels
 
     async def send_event(
-        self, params: PushEventParams, *, timeout: float | None | UnsetType = UNSET
+        self,
+        params: PushEventParams,
+        *,
+        timeout: float | None | UnsetType = UNSET,
+        on_sent: Callable[[Id], object] | None = None,
     ) -> PushEventResult:
-        """``push/event`` with params from ``event_params``."""
-        result: PushEventResult = await self.call(
-            method.PUSH_EVENT, params, feature_set=params.feature_set, timeout=timeout
-        )
+        """``push/event`` with params that were made before."""
+        result: PushEventResult = await self.call(method.PUSH_EVENT, params, timeout=timeout, on_sent=on_sent)
         return result
 
     async def push_event(
@@ -178,22 +155,25 @@ class HostCalls:
         origin: Mapping[str, Any] | None = None,
         event_id: str | None = None,
         timestamp: str | None = None,
+        timeout: float | None | UnsetType = UNSET,
     ) -> PushEventResult:
-        """Tells the host of something that happened (SPEC 9).
+        """Tells this host of something that happened, and waits for its answer (SPEC 9).
+        ``McplServer.push_event`` does neither.
 
         Args:
             feature_set: the declared set that sends it.
-            content: a text, a content block, or a list of blocks.
+            content: a text, a content block, or a list of both.
             tags: ``namespace:value`` labels (SPEC 16).
             origin: where it came from.
             event_id: left out, a new one; give the same for every retry of one event.
             timestamp: when it happened (ISO 8601); left out, now.
+            timeout: as for ``send_request``.
 
         Raises:
-            InvalidValueError: a tag has no namespace.
+            InvalidValueError: a tag has no namespace, or the content is none.
         """
         params = event_params(feature_set, content, tags=tags, origin=origin, event_id=event_id, timestamp=timestamp)
-        return await self.send_event(params)
+        return await self.send_event(params, timeout=timeout)
 
     async def register_channels(self, channels: Sequence[ChannelDescriptor]) -> ChannelsRegisterResult:
         """``channels/register``: one result for each descriptor (SPEC 14.3, 14.5)."""
@@ -225,12 +205,9 @@ class HostCalls:
         """``channels/incoming``: messages from channels, one result for each (SPEC 14.3).
 
         Raises:
-            InvalidValueError: a tag has no namespace.
+            InvalidValueError: a tag has no namespace, or a content is none.
         """
-        for message in messages:
-            if message.tags is not UNSET:
-                check_tags(message.tags)
-        params = ChannelsIncomingParams(messages=list(messages))
+        params = ChannelsIncomingParams(messages=[_incoming(message) for message in messages])
         result: ChannelsIncomingResult = await self.call(method.CHANNELS_INCOMING, params)
         return result
 
@@ -245,9 +222,10 @@ class HostCalls:
         max_tokens: int | None = None,
         temperature: float | None = None,
         preferences: Mapping[str, Any] | None = None,
-        timeout: float | None | UnsetType = UNSET,
+        timeout: float | None = DEFAULT_INFERENCE_WAIT,
     ) -> InferenceRequestResult:
-        """Asks for an inference (SPEC 11).
+        """Asks for an inference (SPEC 11). When the host takes away what it needs meanwhile, the request is taken
+        back, and the error raised that it would get now.
 
         Args:
             feature_set: the declared set that asks.
@@ -255,16 +233,21 @@ class HostCalls:
             conversation_id: the conversation that it belongs to.
             max_tokens, temperature: preferences that SPEC 11.2 defines.
             preferences: further ones that this host knows.
-            timeout: as for ``send_request``.
+            timeout: seconds; ``None``: without end.
 
         Raises:
             LocalProtocolError: called from inside a context hook (SPEC 10.7).
+            InvalidValueError: the messages or preferences do not fit.
         """
-        params = _inference_params(feature_set, messages, conversation_id, max_tokens, temperature, preferences, False)
-        result: InferenceRequestResult = await self.call(
-            method.INFERENCE_REQUEST, params, feature_set=feature_set, timeout=timeout
+        params = inference_params(
+            feature_set,
+            messages,
+            conversation_id=conversation_id,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            preferences=preferences,
         )
-        return result
+        return await self._infer(RunningInference(params, timeout, None))
 
     @asynccontextmanager
     async def stream_inference(
@@ -276,150 +259,96 @@ class HostCalls:
         max_tokens: int | None = None,
         temperature: float | None = None,
         preferences: Mapping[str, Any] | None = None,
-        timeout: float | None | UnsetType = UNSET,
+        timeout: float | None = DEFAULT_INFERENCE_WAIT,
     ) -> AsyncIterator[InferenceStream]:
         """As ``request_inference``, in pieces: iterate over the stream; ``stream.result`` is set at its end. Leaving
-        the block early cancels the request."""
-        params = _inference_params(feature_set, messages, conversation_id, max_tokens, temperature, preferences, True)
-        entry = self._methods[method.INFERENCE_REQUEST]
-        self.policy.check(entry, name_of(feature_set), entry.further_capabilities(params))
+        the block early cancels the request. ``timeout`` counts anew from each chunk."""
+        params = inference_params(
+            feature_set,
+            messages,
+            conversation_id=conversation_id,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            preferences=preferences,
+            stream=True,
+        )
+        self._check(self._entry(method.INFERENCE_REQUEST), params)
         stream = InferenceStream()
-        failure: list[Exception] = []
-
-        ids: list[Id] = []
-
-        def sent(id: Id) -> None:
-            ids.append(id)
-            self._streams[id] = stream
+        failure: Exception | None = None
 
         async def run() -> None:
             try:
-                stream.result = await self.connection.send_request(
-                    method.INFERENCE_REQUEST,
-                    params,
-                    timeout=timeout,
-                    result_type=InferenceRequestResult,
-                    on_sent=sent,
-                )
+                stream.end(await self._infer(RunningInference(params, timeout, stream)))
             except Exception as exc:
-                failure.append(exc)
-            finally:
-                for id in ids:
-                    self._streams.pop(id, None)
-                stream.end()
+                stream.end(failure=exc)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
             try:
                 yield stream
             except Exception as exc:
-                # Raised again outside the group, which would wrap it.
-                failure.insert(0, exc)
+                # Raised again outside of the group, which would wrap it.
+                failure = exc
             tasks.cancel_scope.cancel()
-        if failure:
-            raise failure[0]
+        if failure is not None or stream.failure is not None:
+            raise failure or stream.failure  # type: ignore[misc]
+
+    async def _infer(self, inference: RunningInference) -> InferenceRequestResult:
+        self.inferences.add(inference)
+        try:
+            with inference.scope:
+                result: InferenceRequestResult = await self.call(
+                    method.INFERENCE_REQUEST,
+                    inference.params,
+                    timeout=inference.wait,
+                    on_sent=lambda id: self.inferences.sent(inference, id),
+                )
+                return result
+        finally:
+            self.inferences.remove(inference)
+        assert inference.denied is not None
+        raise inference.denied
 
     def take_chunk(self, chunk: InferenceChunkParams) -> None:
-        """An ``inference/chunk`` came; one for a request that is over is dropped."""
-        stream = self._streams.get(chunk.request_id)
-        if stream is not None:
-            stream.add(chunk)
+        """An ``inference/chunk`` came; one of a request that is over goes nowhere.
+
+        Raises:
+            CapabilityDenied: streaming is not granted now.
+        """
+        inference = self.inferences.find(chunk.request_id)
+        if inference is None or inference.stream is None:
+            return
+        self.policy.check(self.methods[method.INFERENCE_CHUNK])
+        if inference.stream.add(chunk) and inference.id is not None and inference.wait is not None:
+            self.connection.extend_timeout(inference.id, inference.wait)
+
+    def policy_changed(self) -> None:
+        """Takes back the inferences that may not be asked for any more."""
+        entry = self.methods[method.INFERENCE_REQUEST]
+        for inference in self.inferences:
+            params: InferenceRequestParams = inference.params
+            try:
+                self.policy.check(entry, params.feature_set, entry.further_capabilities(params))
+            except RpcError as exc:
+                self.inferences.take_back(inference, exc)
 
     async def model_info(self) -> ModelInfo:
         """``model/info`` (SPEC 12)."""
         result: ModelInfo = await self.call(method.MODEL_INFO)
         return result
 
-    # -- state and branches (extensions)
 
-    async def state_update(
-        self,
-        feature_set: FeatureSet | str,
-        checkpoint: str,
-        parent: str | None,
-        *,
-        data: Any = UNSET,
-        patch: list[dict[str, Any]] | UnsetType = UNSET,
-    ) -> StateUpdateResult:
-        """``state/update``: a state that changed outside of any call (state extension).
-
-        Raises:
-            LocalProtocolError: both ``data`` and ``patch`` are given.
-        """
-        if data is not UNSET and patch is not UNSET:
-            raise LocalProtocolError("a state update carries data or a patch, not both")
-        params = StateUpdateParams(
-            feature_set=name_of(feature_set), checkpoint=checkpoint, parent=parent, data=data, patch=patch
-        )
-        result: StateUpdateResult = await self.call(method.STATE_UPDATE, params)
-        return result
-
-    async def state_get(self, feature_set: FeatureSet | str) -> StateGetResult:
-        """``state/get``: what the host keeps (state extension)."""
-        result: StateGetResult = await self.call(method.STATE_GET, StateGetParams(feature_set=name_of(feature_set)))
-        return result
-
-    async def list_branches(self, feature_set: FeatureSet | str) -> BranchesListResult:
-        """``branches/list`` (branches extension)."""
-        params = BranchesListParams(feature_set=name_of(feature_set))
-        result: BranchesListResult = await self.call(method.BRANCHES_LIST, params)
-        return result
-
-    async def current_branch(self, feature_set: FeatureSet | str) -> BranchesCurrentResult:
-        """``branches/current`` (branches extension)."""
-        params = BranchesCurrentParams(feature_set=name_of(feature_set))
-        result: BranchesCurrentResult = await self.call(method.BRANCHES_CURRENT, params)
-        return result
-
-    async def create_branch(
-        self,
-        feature_set: FeatureSet | str,
-        name: str,
-        *,
-        from_branch: str | UnsetType = UNSET,
-        at_checkpoint: str | UnsetType = UNSET,
-    ) -> BranchesCreateResult:
-        """``branches/create``; the host may choose another name (branches extension)."""
-        values = {"featureSet": name_of(feature_set), "name": name, "from": from_branch, "atCheckpoint": at_checkpoint}
-        present = {key: value for key, value in values.items() if value is not UNSET}
-        params = msgspec.convert(present, BranchesCreateParams)
-        result: BranchesCreateResult = await self.call(method.BRANCHES_CREATE, params)
-        return result
-
-    async def switch_branch(self, feature_set: FeatureSet | str, name: str) -> BranchesSwitchResult:
-        """``branches/switch`` (branches extension)."""
-        params = BranchesSwitchParams(feature_set=name_of(feature_set), name=name)
-        result: BranchesSwitchResult = await self.call(method.BRANCHES_SWITCH, params)
-        return result
-
-    async def delete_branch(self, feature_set: FeatureSet | str, name: str) -> BranchesDeleteResult:
-        """``branches/delete`` (branches extension)."""
-        params = BranchesDeleteParams(feature_set=name_of(feature_set), name=name)
-        result: BranchesDeleteResult = await self.call(method.BRANCHES_DELETE, params)
-        return result
+def _typed(entry: Method, params: Any) -> Any:
+    """The params as their type: what a check must see, however they were given."""
+    if isinstance(params, msgspec.Struct):
+        return params
+    try:
+        return msgspec.convert(params, entry.params)
+    except msgspec.ValidationError as exc:
+        raise misfit(exc) from exc
 
 
-def _inference_params(
-    feature_set: FeatureSet | str,
-    messages: Any,
-    conversation_id: str | None,
-    max_tokens: int | None,
-    temperature: float | None,
-    preferences: Mapping[str, Any] | None,
-    stream: bool,
-) -> InferenceRequestParams:
-    if IN_HOOK.get():
-        raise LocalProtocolError("no inference may be requested from inside a context hook")
-    wanted = dict(preferences or {})
-    wanted.update({} if max_tokens is None else {"maxTokens": max_tokens})
-    wanted.update({} if temperature is None else {"temperature": temperature})
-    if isinstance(messages, str):
-        messages = [{"role": "user", "content": messages}]
-    tree: dict[str, Any] = {"featureSet": name_of(feature_set), "messages": msgspec.to_builtins(messages)}
-    if conversation_id is not None:
-        tree["conversationId"] = conversation_id
-    if wanted:
-        tree["preferences"] = wanted
-    if stream:
-        tree["stream"] = True
-    return msgspec.convert(tree, InferenceRequestParams)
+def _incoming(message: IncomingMessage) -> IncomingMessage:
+    if message.tags is not UNSET:
+        check_tags(message.tags)
+    return msgspec.structs.replace(message, content=message_content(message.content))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..connection import McplConnection
 from ..grants import GrantState
 from ..protocol import method
 from ..wire.messages import Id
@@ -19,17 +18,23 @@ __all__ = ("Context",)
 class Context(HostCalls):
     """The context of one call, or of one connection in hooks that serve no call.
 
-    Everything that ``HostCalls`` offers goes to the host of this connection.
+    Everything that ``HostCalls`` offers goes to the host of this connection, and goes on working after the call ended
+    while the connection lives. In a plain function, which runs in a worker thread, use it through
+    ``anyio.from_thread.run``.
 
-    Attributes:
+    Args:
+        calls: the calls of the connection.
         principal: who is at the other end, as the application said when it served the connection.
         host: the host's ``clientInfo`` as received.
         protocol_version: the MCP version of the handshake.
         mcpl: the host speaks MCPL.
-        request_id: the id of the request, ``None`` for a notification and outside of calls.
-        meta: the ``_meta`` object of the params, empty when there is none.
-        params: the typed params of the call.
         session_state: a dict of the application's own, one for each connection.
+        request_id: the id of the request, ``None`` for a notification and outside of calls.
+        params: the typed params of the call.
+
+    Attributes:
+        meta: the ``_meta`` object of the params, empty when there is none.
+        ended: the call was answered.
     """
 
     def __init__(
@@ -42,21 +47,19 @@ class Context(HostCalls):
         mcpl: bool,
         session_state: dict[str, Any],
         request_id: Id | None = None,
-        meta: dict[str, Any] | None = None,
         params: Any = None,
     ) -> None:
-        # The streams are the connection's, whoever asked.
-        self.__dict__.update(calls.__dict__)
+        super().__init__(calls.connection, calls.policy, calls.methods, calls.inferences)
         self.principal = principal
         self.host = host
         self.protocol_version = protocol_version
         self.mcpl = mcpl
         self.session_state = session_state
         self.request_id = request_id
-        self.meta = meta if meta is not None else {}
         self.params = params
-
-    connection: McplConnection
+        meta = getattr(params, "meta", None)
+        self.meta: dict[str, Any] = meta if isinstance(meta, dict) else {}
+        self.ended = False
 
     @property
     def grant(self) -> GrantState:
@@ -64,7 +67,8 @@ class Context(HostCalls):
         return self.policy.grant
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tells the host how far the call is (MCP progress). Nothing is sent when the host did not ask for it.
+        """Tells the host how far the call is (MCP progress). Nothing is sent when the host did not ask for it, or
+        has its answer.
 
         Args:
             progress: rises with each call.
@@ -72,7 +76,7 @@ class Context(HostCalls):
             message: for people.
         """
         token = self.meta.get("progressToken")
-        if type(token) not in (int, str):
+        if self.ended or type(token) not in (int, str):
             return
         optional = {"total": total, "message": message}
         params = {"progressToken": token, "progress": progress}

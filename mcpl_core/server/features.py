@@ -1,7 +1,7 @@
 """Feature sets as a server declares them, and the advertisement that follows (SPEC 5.1, 6.1, 6.2, 8.1, 16.4).
 
-Owns: ``FeatureSet`` and the manifest tree built from declarations. Does not own: validation and digest (``manifest``),
-and what a host grants.
+Owns: ``FeatureSet``, and what one declaration adds to a manifest. Does not own: the manifest in force and its digest
+(``manifest``), and what a host grants.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from typing import Any
 from ..capabilities import VOCABULARY, Vocabulary, validate_uses
 from ..errors import LocalProtocolError
 from ..manifest import is_identifier
-from ..protocol import MCPL_VERSION
+from ..ontology import parse_ontology
 
-__all__ = ("FeatureSet", "advertisement", "build_manifest", "name_of")
+__all__ = ("FeatureSet", "advertise", "declare", "name_of")
+
+_NO_PROBLEM = "deprecated_alias"
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureSet:
-    """A declared feature set.
+    """A feature set, as ``McplServer.feature_set`` declares it.
 
     Attributes:
         name: dot-separated (SPEC 6.3).
@@ -28,10 +30,6 @@ class FeatureSet:
         uses: the capability paths it uses (SPEC 6.2).
         rollback: its tools keep state that can go back (SPEC 8.1).
         tag_ontology: the tags its events carry (SPEC 16.4), as the JSON object; ``None``: not declared.
-
-    Raises:
-        LocalProtocolError: the name has a character that no identifier may have, or ``uses`` is empty or names
-            something that is no capability path. A host would disable the set; here it is found at once.
     """
 
     name: str
@@ -39,15 +37,6 @@ class FeatureSet:
     uses: tuple[str, ...]
     rollback: bool = False
     tag_ontology: dict[str, Any] | None = None
-    vocabulary: Vocabulary = VOCABULARY
-
-    def __post_init__(self) -> None:
-        check = validate_uses(list(self.uses), self.vocabulary)
-        if not check.valid:
-            unknown = ", ".join(map(repr, check.unrecognized)) or "nothing"
-            raise LocalProtocolError(f"feature set {self.name}: uses must name capability paths, not {unknown}")
-        if not is_identifier(self.name):
-            raise LocalProtocolError(f"{self.name!r} is no name for a feature set: only A-Z a-z 0-9 . _ : * -")
 
     def declaration(self) -> dict[str, Any]:
         """The entry in the manifest."""
@@ -64,45 +53,52 @@ def name_of(feature_set: FeatureSet | str) -> str:
     return feature_set.name if isinstance(feature_set, FeatureSet) else feature_set
 
 
-def advertisement(paths: Iterable[str], vocabulary: Vocabulary = VOCABULARY) -> dict[str, Any]:
-    """The members of a manifest that advertise exactly these paths (SPEC 5.1).
+def declare(manifest: dict[str, Any], feature_set: FeatureSet, vocabulary: Vocabulary = VOCABULARY) -> None:
+    """Adds a feature set, and the advertisement of what it uses, to a manifest.
 
-    ``true`` means every leaf beneath, so a path that has others beneath it becomes an object.
+    Raises:
+        LocalProtocolError: a host would find the declaration invalid and disable the set, or the name is taken.
     """
-    wanted = frozenset(paths)
-    tree: dict[str, Any] = {}
-    for path in vocabulary:
-        inner = any(other.startswith(path + ".") for other in vocabulary)
-        if path not in wanted or path == "tools":
-            continue
-        *parents, leaf = path.split(".")
-        node = tree
-        for name in parents:
-            node = node.setdefault(name, {})
-        if inner:
-            node.setdefault(leaf, {})
-        else:
-            node[leaf] = True
-    return tree
+    name = feature_set.name
+    if not is_identifier(name):
+        raise LocalProtocolError(f"{name!r} is no name for a feature set: only A-Z a-z 0-9 . _ : * -")
+    check = validate_uses(list(feature_set.uses), vocabulary)
+    if not check.valid:
+        unknown = ", ".join(map(repr, check.unrecognized)) or "nothing"
+        raise LocalProtocolError(f"feature set {name}: uses must name capability paths, not {unknown}")
+    if feature_set.tag_ontology is not None:
+        problems = [p for p in parse_ontology(feature_set.tag_ontology).problems if p.code != _NO_PROBLEM]
+        if problems:
+            raise LocalProtocolError(f"feature set {name}: tag ontology at {problems[0].path}: {problems[0].detail}")
+    declared = manifest.setdefault("featureSets", {})
+    if not isinstance(declared, dict) or name in declared:
+        raise LocalProtocolError(f"feature set {name} is declared already, or cannot be")
+    declared[name] = feature_set.declaration()
+    advertise(manifest, feature_set.uses, vocabulary)
 
 
-def build_manifest(
-    feature_sets: Iterable[FeatureSet],
-    capabilities: Iterable[str] = (),
-    extra: dict[str, Any] | None = None,
-    vocabulary: Vocabulary = VOCABULARY,
-) -> dict[str, Any]:
-    """The ``experimental.mcpl`` object, without its revision (SPEC 17.1).
+def advertise(manifest: dict[str, Any], paths: Iterable[str], vocabulary: Vocabulary = VOCABULARY) -> None:
+    """Adds to a manifest what advertises these paths (SPEC 5.1); what is advertised already stays as it is.
 
-    Args:
-        feature_sets: what is declared; the paths that they use are advertised.
-        capabilities: further paths to advertise.
-        extra: further members, as they are to stand there.
-        vocabulary: the paths that are known.
+    A path that MCP's own object advertises (``tools``) adds nothing here.
+
+    Raises:
+        LocalProtocolError: something is no capability path.
     """
-    sets = list(feature_sets)
-    paths = {path for feature_set in sets for path in feature_set.uses} | set(capabilities)
-    manifest = {"version": MCPL_VERSION, **advertisement(paths, vocabulary), **(extra or {})}
-    if sets:
-        manifest["featureSets"] = {feature_set.name: feature_set.declaration() for feature_set in sets}
-    return manifest
+    rows = {row.path: row for row in vocabulary.capabilities}
+    for path in paths:
+        if path not in rows:
+            raise LocalProtocolError(f"{path!r} is no capability path")
+        if not rows[path].outer and path not in vocabulary.advertised(manifest):
+            _advertise(manifest, path, any(other.startswith(path + ".") for other in rows))
+
+
+def _advertise(node: dict[str, Any], path: str, has_inner: bool) -> None:
+    *parents, leaf = path.split(".")
+    for name in parents:
+        below = node.get(name)
+        if not isinstance(below, dict):
+            below = node[name] = {}
+        node = below
+    # True stands for every leaf beneath: where there are some, an object advertises the path alone.
+    node[leaf] = {} if has_inner else True

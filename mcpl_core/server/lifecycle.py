@@ -7,17 +7,32 @@ argument. Does not own: timers, and the handlers.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..protocol import InferenceLifecycleParams
 
-__all__ = ("DEFAULT_INFERENCE_TIMEOUT", "LifecycleTracker")
+__all__ = ("DEFAULT_INFERENCE_TIMEOUT", "LifecycleTracker", "Taken")
 
 #: Seconds after which an inference that began and was not heard of again counts as failed.
 DEFAULT_INFERENCE_TIMEOUT: Final = 15 * 60.0
 
 #: How many ended inferences are remembered, to recognise a second terminal.
 _REMEMBERED: Final = 1024
+
+#: How many inferences may be open; no host has that many.
+_MOST_OPEN: Final = 10_000
+
+
+class Taken(NamedTuple):
+    """What became of a notice.
+
+    Attributes:
+        passed_on: the application is to hear of it.
+        defect: what the host did wrong, to be reported; ``None``: nothing.
+    """
+
+    passed_on: bool
+    defect: str | None = None
 
 
 class LifecycleTracker:
@@ -32,20 +47,22 @@ class LifecycleTracker:
         self._open: OrderedDict[str, tuple[float, InferenceLifecycleParams]] = OrderedDict()
         self._ended: OrderedDict[str, None] = OrderedDict()
 
-    def take(self, notice: InferenceLifecycleParams, now: float) -> str | None:
-        """Takes a notice; ``None`` when it is to be passed on, else why not (a defect of the host, to be reported)."""
+    def take(self, notice: InferenceLifecycleParams, now: float) -> Taken:
+        """Takes a notice that came at ``now``, in seconds."""
         id = notice.inference_id
         if id in self._ended:
-            return f"inference {id!r} is over already"
+            return Taken(False, f"inference {id!r} is over already")
         if notice.is_terminal:
-            # A terminal without its beginning still tells that the turn is over.
-            self._open.pop(id, None)
+            begun = self._open.pop(id, None) is not None
             self._end(id)
-            return None
+            # It tells that the turn is over, also to whom nobody told that it began.
+            return Taken(True, None if begun else f"inference {id!r} ended and never began")
         if id in self._open:
-            return f"inference {id!r} began already"
+            return Taken(False, f"inference {id!r} began already")
+        if len(self._open) >= _MOST_OPEN:
+            return Taken(False, f"{_MOST_OPEN} inferences are open already")
         self._open[id] = (now + self.timeout, notice)
-        return None
+        return Taken(True)
 
     def deadline(self) -> float | None:
         """When ``expire`` is due next; ``None`` while nothing is open."""

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..capabilities import VOCABULARY, Vocabulary
 from ..manifest import ManifestTracker
 from ..protocol import METHODS, MethodTable
-from .features import FeatureSet
+from .calling import ArgumentCheck
 from .lifecycle import DEFAULT_INFERENCE_TIMEOUT
 from .outbox import Outbox
 from .policy import ReceiptHook
 from .tools import ServerTool
 
-__all__ = ("ArgumentCheck", "Offer", "ServerHandler", "Settings")
+__all__ = ("DeclaredHandler", "DeclaredTool", "Offer", "ServerHandler", "Settings")
 
-#: Checks the arguments of a tool before it is called; raises ``InvalidValueError`` or ``ToolError``.
-ArgumentCheck = Callable[[ServerTool, dict[str, Any]], object]
 #: Takes a context and typed params (or the context alone, in hooks of the connection); sync or async.
 ServerHandler = Callable[..., Any]
 
@@ -33,11 +31,13 @@ class Settings:
 
     Attributes:
         handler_limit: handlers of one connection that run at once, and worker threads of all of them.
-        grace: seconds for accepted requests to finish after a host's input ended.
+        grace: seconds for accepted requests to finish after a host's input ended, and then for the closing hooks.
         page_size: tools in one page of ``tools/list``; ``None``: all in one.
-        inference_timeout: seconds after which an inference without a terminal counts as failed.
+        inference_timeout: seconds after which a host's inference without a terminal counts as failed.
         first_retry, longest_retry: seconds between attempts to deliver an event.
         event_timeout: seconds to wait for the answer to an event.
+        event_window: events on their way to one host at once.
+        event_attempts: attempts at an event that a host fails at (-32603) or puts off (``queue_full``).
     """
 
     handler_limit: int = 100
@@ -47,6 +47,32 @@ class Settings:
     first_retry: float = 1.0
     longest_retry: float = 60.0
     event_timeout: float = 30.0
+    event_window: int = 16
+    event_attempts: int = 10
+
+
+class DeclaredTool(NamedTuple):
+    """A tool in its place.
+
+    Attributes:
+        number: counts the declarations; a page of ``tools/list`` ends at one, whatever came and went since.
+        feature_set: the name of the set that it belongs to, if any.
+    """
+
+    tool: ServerTool
+    number: int
+    feature_set: str | None = None
+
+
+class DeclaredHandler(NamedTuple):
+    """A handler of a method.
+
+    Attributes:
+        ordered: whether the messages behind wait; ``None``: the method table says.
+    """
+
+    function: ServerHandler
+    ordered: bool | None = None
 
 
 @dataclass(slots=True)
@@ -54,11 +80,13 @@ class Offer:
     """Everything that a server declared.
 
     Attributes:
-        tool_sets: the feature set that a tool belongs to, by tool name, where it was named.
-        hooks: functions for ``context/beforeInference``, with their sets.
+        info: ``serverInfo``.
+        capabilities: MCP's ``capabilities``, without ``experimental``.
+        tracker: the manifest in force.
+        tools: by name, in order of declaration.
+        hooks: functions for ``context/beforeInference``, with the names of their sets.
         lifecycle: functions for ``inference/lifecycle``.
         handlers: functions for other methods, by method.
-        tracker: the manifest in force.
     """
 
     info: dict[str, Any]
@@ -69,17 +97,33 @@ class Offer:
     settings: Settings = field(default_factory=Settings)
     vocabulary: Vocabulary = VOCABULARY
     methods: MethodTable = field(default_factory=lambda: METHODS)
-    tools: dict[str, ServerTool] = field(default_factory=dict)
-    tool_sets: dict[str, FeatureSet] = field(default_factory=dict)
-    hooks: list[tuple[FeatureSet, ServerHandler]] = field(default_factory=list)
+    tools: dict[str, DeclaredTool] = field(default_factory=dict)
+    hooks: list[tuple[str, ServerHandler]] = field(default_factory=list)
     lifecycle: list[ServerHandler] = field(default_factory=list)
-    handlers: dict[str, ServerHandler] = field(default_factory=dict)
+    handlers: dict[str, DeclaredHandler] = field(default_factory=dict)
     on_connect: list[ServerHandler] = field(default_factory=list)
     on_ready: list[ServerHandler] = field(default_factory=list)
     on_close: list[ServerHandler] = field(default_factory=list)
     receipt_hook: ReceiptHook | None = None
     validate: ArgumentCheck | None = None
+    tools_declared: int = 0
+    _declared: tuple[str, Any] = ("", None)
+
+    def outer_capabilities(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """The ``capabilities`` of ``initialize`` (MCP; SPEC 5.1)."""
+        tools = {"tools": {"listChanged": True}} if self.tools else {}
+        experimental = {**self.capabilities.get("experimental", {}), "mcpl": manifest}
+        return {**tools, **self.capabilities, "experimental": experimental}
 
     def declared_feature_sets(self) -> Any:
-        """The manifest's ``featureSets`` member in force."""
-        return self.tracker.snapshot().get("featureSets")
+        """The manifest's ``featureSets`` member in force, not to be changed."""
+        if self._declared[0] != self.tracker.revision:
+            self._declared = (self.tracker.revision, self.tracker.snapshot().get("featureSets"))
+        return self._declared[1]
+
+    def uses(self, feature_set: str) -> tuple[str, ...]:
+        """What a declared feature set uses; empty when there is none of that name."""
+        declared = self.declared_feature_sets()
+        entry = declared.get(feature_set) if isinstance(declared, dict) else None
+        uses = entry.get("uses") if isinstance(entry, dict) else None
+        return tuple(path for path in uses if isinstance(path, str)) if isinstance(uses, list) else ()

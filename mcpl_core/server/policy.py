@@ -7,7 +7,9 @@ everything that is sent or served. Does not own: the decisions themselves (``gra
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec import Raw
 
 from ..capabilities import VOCABULARY, Vocabulary
 from ..errors import RpcError
@@ -22,11 +24,26 @@ from ..grants import (
 )
 from ..protocol import MessageForm, Method
 from ..receipts import AcceptedReceipt, Receipt, RefusedReceipt, degradation_receipt
+from ..wire.values import encode_value
 
-__all__ = ("ReceiptHook", "ServerPolicy")
+__all__ = ("PolicyUpdate", "ReceiptHook", "ServerPolicy")
 
 #: May put another receipt, such as a refusal, in the place of the one that follows from the declaration.
 ReceiptHook = Callable[[AcceptedReceipt, GrantState], Receipt]
+
+
+class PolicyUpdate(NamedTuple):
+    """What one ``featureSets/update`` led to.
+
+    Attributes:
+        outcome: as ``grants`` found it.
+        answer: the receipt as JSON text; ``None`` when there is none to give.
+        close: the server refused and wants the connection closed (SPEC 6.7).
+    """
+
+    outcome: UpdateOutcome
+    answer: Raw | None = None
+    close: bool = False
 
 
 class ServerPolicy:
@@ -71,47 +88,69 @@ class ServerPolicy:
         """The declarations changed."""
         self._statuses = None
 
-    def update(self, params: Any, form: MessageForm) -> tuple[UpdateOutcome, Receipt | None]:
+    def update(self, params: Any, form: MessageForm) -> PolicyUpdate:
         """Applies ``featureSets/update``. The grant that it leads to is in force when this returns, so the receipt
         is to be handed to the transport in the same turn.
 
-        Returns:
-            The outcome, and the receipt for a well-formed Request (``None`` otherwise).
+        Raises:
+            Exception: what the receipt hook raises; nothing is granted then.
         """
         outcome = grant_from_update(self.grant, params, form)
-        self.grant = outcome.state
         self._statuses = None
-        if form == "notification" or outcome.malformed is not None:
-            return outcome, None
-        receipt: Receipt = degradation_receipt(self._declared(), self.grant, vocabulary=self._vocabulary)
-        if self._receipt_hook is not None:
-            assert isinstance(receipt, AcceptedReceipt)
-            receipt = self._receipt_hook(receipt, self.grant)
-        self.refused = isinstance(receipt, RefusedReceipt)
-        if self.refused:
-            self.grant = GrantState()
-        return outcome, receipt
+        if form == "notification":
+            self.grant = outcome.state
+            return PolicyUpdate(outcome)
+        self.refused = False
+        if outcome.malformed is not None:
+            self.grant = outcome.state
+            return PolicyUpdate(outcome)
+        # Nothing is in force while the receipt is made, in case that it cannot be.
+        self.grant = GrantState()
+        receipt = self._receipt(outcome.state)
+        answer = Raw(encode_value(receipt.to_wire()))
+        if isinstance(receipt, RefusedReceipt):
+            self.refused = receipt.fallback == "mcp-only"
+            return PolicyUpdate(outcome, answer, close=receipt.fallback == "close")
+        self.grant = outcome.state
+        return PolicyUpdate(outcome, answer)
 
-    def check(self, entry: Method, feature_set: str | None = None, further: Collection[str] = ()) -> None:
-        """Whether a message of ``entry`` may be sent or served now.
+    def _receipt(self, grant: GrantState) -> Receipt:
+        receipt = degradation_receipt(self._declared(), grant, vocabulary=self._vocabulary)
+        return receipt if self._receipt_hook is None else self._receipt_hook(receipt, grant)
+
+    def denial(self, entry: Method, feature_set: Any = None, further: Collection[str] = ()) -> RpcError | None:
+        """Why a message of ``entry`` may not be sent or served now; ``None`` when it may.
 
         Args:
             entry: the method's row.
             feature_set: the set that the message names, if any.
             further: paths that its params need besides.
+        """
+        needs = (entry.capabilities, *((path,) for path in further))
+        denied: RpcError | None = None
+        for alternatives in needs:
+            denied = denied or check_method(self.grant, alternatives)
+        if feature_set is not None:
+            for alternatives in needs:
+                denied = denied or check_feature_set(self.statuses, feature_set, alternatives)
+        return denied
+
+    def check(self, entry: Method, feature_set: Any = None, further: Collection[str] = ()) -> None:
+        """As ``denial``, which it raises.
 
         Raises:
             CapabilityDenied: the grant does not hold what the method needs, or the set's ``uses`` does not.
             FeatureSetNotEnabled, UnknownFeatureSet: the set is off, or was never declared.
         """
-        denied: RpcError | None = check_method(self.grant, entry.capabilities)
-        for path in further:
-            denied = denied or check_method(self.grant, (path,))
-        if denied is None and feature_set is not None:
-            denied = check_feature_set(self.statuses, feature_set, entry.capabilities)
+        denied = self.denial(entry, feature_set, further)
         if denied is not None:
             raise denied
 
     def allows(self, path: str) -> bool:
         """Whether ``path`` is granted now."""
         return self.grant.allows(path)
+
+    def enabled(self, feature_set: str) -> bool:
+        """Whether the feature set is declared and on now."""
+        status = self.statuses.get(feature_set)
+        return status is not None and status.enabled

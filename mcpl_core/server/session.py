@@ -1,12 +1,13 @@
-"""One host at one connection of a server: handshake, policy, and the way of each message to its handler.
+"""One host at one connection of a server: its life, the handshake, the policy.
 
-Owns: the connection's state and its routes. What changes how later messages are understood (the handshake, the policy)
-is handled as its message is taken from the wire; everything else in workers. Does not own: what the server offers
-(``offer``), the decisions (``policy``), how one tool is called (``calling``), and the wire.
+Owns: the connection's state, and what is handled as its message is taken from the wire, because it changes how later
+messages are understood. Does not own: what the server offers (``offer``), what takes time (``serving``), the decisions
+(``policy``), and the wire.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
@@ -15,20 +16,7 @@ from anyio.abc import TaskGroup
 
 from ..connection import McplConnection
 from ..dispatch import Router
-from ..errors import (
-    CapabilityDenied,
-    ConnectionClosedError,
-    ConnectionTimeoutError,
-    FeatureSetNotEnabled,
-    InternalError,
-    InvalidParams,
-    InvalidRequest,
-    LocalProtocolError,
-    McplError,
-    MethodNotFound,
-    RpcError,
-    UnknownFeatureSet,
-)
+from ..errors import InvalidParams, InvalidRequest, LocalProtocolError, MethodNotFound, RpcError
 from ..manifest import Announcement
 from ..protocol import (
     InferenceChunkParams,
@@ -36,31 +24,43 @@ from ..protocol import (
     InitializeParams,
     MessageForm,
     Method,
-    PushEventParams,
     ToolsListParams,
     decode_params,
     mcpl_manifest,
     method,
 )
-from ..receipts import RefusedReceipt
-from ..transports.loop import TimerHandle, current_loop
+from ..transports.loop import current_loop
 from ..wire.messages import Notification, Request
+from .announcing import Announcer
 from .calling import Caller
-from .calls import IN_HOOK, HostCalls
+from .calls import HostCalls
 from .context import Context
-from .features import FeatureSet
-from .hooks import hook_result, injections_of
-from .lifecycle import LifecycleTracker
+from .delivery import Delivery
+from .observing import InferenceFeed
 from .offer import Offer, ServerHandler
-from .outbox import retry_delay
 from .policy import ServerPolicy
+from .routing import GatedRouter
+from .serving import Serving
 
-__all__ = ("SUPPORTED_PROTOCOL_VERSIONS", "ServerSession")
+__all__ = ("OWN_METHODS", "SUPPORTED_PROTOCOL_VERSIONS", "ServerSession")
 
 #: The MCP versions of the handshake era, oldest first.
 SUPPORTED_PROTOCOL_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
-_HOOK: Final = method.CONTEXT_BEFORE_INFERENCE
+#: Methods that the session answers itself, always.
+OWN_METHODS: Final = frozenset(
+    {
+        method.INITIALIZE,
+        method.INITIALIZED,
+        method.CANCELLED,
+        method.PING,
+        method.FEATURE_SETS_UPDATE,
+        method.MCPL_MANIFEST,
+        method.CONTEXT_BEFORE_INFERENCE,
+        method.INFERENCE_LIFECYCLE,
+        method.INFERENCE_CHUNK,
+    }
+)
 
 
 class ServerSession:
@@ -71,67 +71,85 @@ class ServerSession:
         connection: an entered connection.
         principal: who is at the other end.
         caller: runs the functions of the application.
+
+    Attributes:
+        host: the host's ``clientInfo`` as received.
+        protocol_version: the MCP version of the handshake; empty before it.
+        mcpl: the host speaks MCPL; false until it said so.
+        state: the application's own, for this connection.
     """
 
     def __init__(self, offer: Offer, connection: McplConnection, principal: str, caller: Caller) -> None:
         self.offer = offer
         self.connection = connection
         self.principal = principal
+        self.caller = caller
         self.policy = ServerPolicy(offer.declared_feature_sets, offer.vocabulary, offer.receipt_hook)
         self.calls = HostCalls(connection, self.policy, offer.methods)
         self.host: dict[str, Any] = {}
         self.protocol_version = ""
-        #: The host speaks MCPL; false until it said so.
         self.mcpl = False
-        self.initialized = False
         self.state: dict[str, Any] = {}
-        self._caller = caller
-        self._lifecycle = LifecycleTracker(offer.settings.inference_timeout)
         self._tasks: TaskGroup | None = None
-        self._timer: TimerHandle | None = None
         self._was_ready = False
-        self._mail = anyio.Event()
+        self._announcer = Announcer(connection, self._spawn)
 
     # ------------------------------------------------------------------------------------ life
 
     async def run(self) -> None:
         """Serves the connection until it closed."""
         settings = self.offer.settings
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
-            self._loop = current_loop(tasks)
-            try:
-                await self._run_hooks(self.offer.on_connect)
-                await self.connection.serve(self._router(), limit=settings.handler_limit, grace=settings.grace)
-            finally:
+        failure: Exception | None = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                loop = current_loop(tasks)
+                self._feed = InferenceFeed(
+                    settings.inference_timeout, loop, self._spawn, self._tell_inference, self.connection.report
+                )
+                self._delivery = Delivery(
+                    self.offer.outbox, self.principal, self.calls, settings, loop.time, self._spawn
+                )
+                try:
+                    await self._run_hooks(self.offer.on_connect)
+                    await self.connection.serve(self._router(), limit=settings.handler_limit, grace=settings.grace)
+                    with anyio.move_on_after(settings.grace):
+                        await self._feed.close()
+                except Exception as exc:
+                    # Raised again outside of the group, which would wrap it.
+                    failure = exc
                 tasks.cancel_scope.cancel()
-                self._end()
-        with anyio.CancelScope(shield=True), anyio.move_on_after(settings.grace):
-            for notice in self._lifecycle.end_all():
-                await self._tell_lifecycle(notice)
-            await self._run_hooks(self.offer.on_close)
-
-    def _end(self) -> None:
-        self.offer.tracker.detach(self)
-        self.offer.outbox.release(self.principal, self)
-        if self._timer is not None:
-            self._timer.cancel()
+        finally:
+            self._tasks = None
+            self.offer.tracker.detach(self)
+            self.offer.outbox.detach(self.principal, self._delivery)
+            with anyio.move_on_after(settings.grace, shield=True):
+                await self._feed.close()
+                await self._run_hooks(self.offer.on_close)
+        if failure is not None:
+            raise failure
 
     async def _run_hooks(self, hooks: list[ServerHandler]) -> None:
         for hook in tuple(hooks):
-            try:
-                await self._caller.call(partial(hook, self.context()))
-            except Exception as exc:
-                self.connection.report(exc)
+            await self._run_hook(hook)
 
-    def spawn(self, function: Any, *args: Any) -> None:
+    async def _run_hook(self, hook: ServerHandler, *args: Any) -> None:
+        try:
+            await self.caller.call(hook, self.context(params=args[0] if args else None), *args)
+        except Exception as exc:
+            self.connection.report(exc)
+
+    async def _tell_inference(self, notice: InferenceLifecycleParams) -> None:
+        for function in tuple(self.offer.lifecycle):
+            await self._run_hook(function, notice)
+
+    def _spawn(self, function: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Starts a task that ends with the session."""
         if self._tasks is not None:
-            self._tasks.start_soon(function, *args)
+            self._tasks.start_soon(function)
 
     def context(self, request: Request | Notification | None = None, params: Any = None) -> Context:
         """The context of a call, or of the connection."""
-        meta = getattr(params, "meta", None)
         return Context(
             self.calls,
             principal=self.principal,
@@ -140,56 +158,61 @@ class ServerSession:
             mcpl=self.mcpl,
             session_state=self.state,
             request_id=request.id if isinstance(request, Request) else None,
-            meta=meta if isinstance(meta, dict) else {},
             params=params,
         )
 
     # ------------------------------------------------------------------------------------ routes
 
     def _router(self) -> Router:
-        router = Router(methods=self.offer.methods)
+        router = GatedRouter(self.offer.methods, self.denial)
         inline: dict[str, Any] = {
             method.INITIALIZE: self._initialize,
             method.INITIALIZED: self._initialized,
-            method.PING: self._ping,
+            method.PING: lambda request: {},
             method.CANCELLED: _nothing,
             method.PROGRESS: _nothing,
             method.FEATURE_SETS_UPDATE: self._update_policy,
             method.MCPL_MANIFEST: self._manifest,
             method.TOOLS_LIST: self._list_tools,
-            method.INFERENCE_CHUNK: self._chunk,
+            method.INFERENCE_LIFECYCLE: self._inference_lifecycle,
+            method.INFERENCE_CHUNK: self._inference_chunk,
         }
         for name, handler in inline.items():
             if name not in self.offer.handlers:
                 router.add(name, handler, inline=True)
-        workers: dict[str, Any] = {
-            method.TOOLS_CALL: self._call_tool,
-            _HOOK: self._before_inference,
-            method.INFERENCE_LIFECYCLE: self._inference_lifecycle,
-        }
-        for name, worker in workers.items():
-            if name not in self.offer.handlers:
-                router.add(name, worker)
-        for name in self.offer.handlers:
-            router.add(name, partial(self._call_handler, name))
+        for name, (handler, ordered) in Serving(self).handlers().items():
+            router.add_gated(name, handler, ordered=ordered)
         return router
 
-    def _require_handshake(self) -> None:
+    def denial(self, name: str) -> RpcError | None:
+        """Why this host may not use a method now; ``None`` when it may. Asked before params are read (SPEC 5.4)."""
         if not self.protocol_version:
-            raise InvalidRequest(message="initialize comes first")
+            return InvalidRequest(message="initialize comes first")
+        entry = self.offer.methods.get(name)
+        if entry is None:
+            return None
+        if self.by_grant:
+            return self.policy.denial(entry)
+        # Without MCPL there is no grant: tools are MCP's own, the rest does not exist (SPEC 3.2).
+        if name != method.TOOLS_CALL and (entry.capabilities or entry.extension):
+            return MethodNotFound(message=f"{name} needs a host that speaks MCPL")
+        return None
 
-    def _row(self, name: str) -> Method:
-        """The row of a method that this host may use at all (SPEC 3.2, 6.6)."""
-        self._require_handshake()
-        entry = self.offer.methods[name]
-        if (entry.capabilities or entry.extension) and not self._grants_needed and name != method.TOOLS_CALL:
-            raise MethodNotFound(message=f"{name} needs a host that speaks MCPL")
-        return entry
+    def admit(self, name: str) -> Method | None:
+        """The row of a method that this host may use now; ``None`` for a method outside of the table.
+
+        Raises:
+            RpcError: it may not.
+        """
+        denied = self.denial(name)
+        if denied is not None:
+            raise denied
+        return self.offer.methods.get(name)
 
     @property
-    def _grants_needed(self) -> bool:
+    def by_grant(self) -> bool:
         """Whether this host decides by a grant: a plain MCP host does not, and neither does one whose policy this
-        server refused in favour of plain MCP."""
+        server refused in favour of plain MCP (SPEC 6.7)."""
         return self.mcpl and not self.policy.refused
 
     # ------------------------------------------------------------------------------------ handshake
@@ -200,251 +223,109 @@ class ServerSession:
         params: InitializeParams = decode_params(self.offer.methods[method.INITIALIZE], request.raw_params)
         wanted = params.protocol_version
         self.protocol_version = wanted if wanted in SUPPORTED_PROTOCOL_VERSIONS else SUPPORTED_PROTOCOL_VERSIONS[-1]
-        self.host = request.params.get("clientInfo", {})
+        self.host = request.params["clientInfo"]
         self.mcpl = isinstance(mcpl_manifest(params.capabilities), dict)
         manifest = self.offer.tracker.snapshot()
         if self.mcpl:
-            self.offer.tracker.attach(self, manifest["revision"])
-        result: dict[str, Any] = {
+            # It knows this manifest from the handshake: only a later one is announced (SPEC 17.10).
+            self.offer.tracker.attach(self)
+            self.offer.outbox.attach(self.principal, self._delivery)
+        result = {
             "protocolVersion": self.protocol_version,
-            "capabilities": {**self._outer_capabilities(), "experimental": {"mcpl": manifest}},
+            "capabilities": self.offer.outer_capabilities(manifest),
             "serverInfo": self.offer.info,
         }
-        if self.offer.instructions is not None:
-            result["instructions"] = self.offer.instructions
-        return result
-
-    def _outer_capabilities(self) -> dict[str, Any]:
-        tools = {"tools": {"listChanged": True}} if self.offer.tools else {}
-        return {**tools, **self.offer.capabilities}
+        return result if self.offer.instructions is None else {**result, "instructions": self.offer.instructions}
 
     def _initialized(self, message: Notification) -> None:
-        self.initialized = True
-        announcement = self.offer.tracker.catch_up(self)
-        if announcement is not None:
-            self.announce(announcement)
+        if self.protocol_version:
+            self._announcer.open()
 
-    def _ping(self, request: Request) -> dict[str, Any]:
-        return {}
-
-    def announce(self, announcement: Announcement[Any]) -> None:
-        """Tells the host that the manifest changed; its failure is this connection's alone."""
-        self.spawn(self._notify, method.MCPL_MANIFEST_CHANGED, announcement.params)
-
-    def tools_changed(self) -> None:
-        """Tells the host that the tool list changed."""
-        if self.initialized:
-            self.spawn(self._notify, method.TOOLS_LIST_CHANGED, None)
-
-    async def _notify(self, name: str, params: Any) -> None:
-        try:
-            await self.connection.send_notification(name, params)
-        except McplError as exc:
-            self.connection.report(exc)
+    def _require_handshake(self) -> None:
+        if not self.protocol_version:
+            raise InvalidRequest(message="initialize comes first")
 
     def _manifest(self, request: Request) -> dict[str, Any]:
         self._require_handshake()
         return self.offer.tracker.snapshot()
 
+    def announce(self, announcement: Announcement[Any]) -> None:
+        """Tells the host that the manifest changed."""
+        self._announcer.manifest_changed(announcement)
+
+    def redeclared(self) -> None:
+        """The declarations changed, and with them what the grant amounts to."""
+        self.policy.redeclared()
+        self._policy_changed()
+
+    def tools_changed(self) -> None:
+        """Tells the host that the tool list changed."""
+        if self.protocol_version:
+            self._announcer.tools_changed()
+
     # ------------------------------------------------------------------------------------ policy
 
-    def _update_policy(self, message: Request | Notification) -> dict[str, Any] | None:
+    def _update_policy(self, message: Request | Notification) -> Any:
         self._require_handshake()
         if not self.mcpl:
             raise MethodNotFound(message="this host did not advertise MCPL in its handshake")
-        form = _form(message)
-        outcome, receipt = self.policy.update(message.params, form)
-        if outcome.malformed is not None:
-            raise outcome.malformed.as_error()
+        form: MessageForm = "request" if isinstance(message, Request) else "notification"
+        try:
+            update = self.policy.update(message.params, form)
+        finally:
+            self._policy_changed()
+        outcome = update.outcome
         if outcome.discarded:
             dropped = ", ".join(outcome.discarded)
             self.connection.report(LocalProtocolError(f"a policy notification may only disable; ignored: {dropped}"))
-        self._policy_changed(receipt)
-        return None if receipt is None else receipt.to_wire()
-
-    def _policy_changed(self, receipt: Any) -> None:
-        if isinstance(receipt, RefusedReceipt):
-            if receipt.fallback == "close":
-                self.spawn(self._close_after_answer)
-            return
+        if outcome.malformed is not None:
+            raise outcome.malformed.as_error()
+        if update.close:
+            # The refusal goes out first: closing flushes what was handed over.
+            self._spawn(self.connection.aclose)
         if self.policy.ready and not self._was_ready:
             self._was_ready = True
-            self.offer.outbox.claim(self.principal, self)
-            self.spawn(self._deliver)
-            self.spawn(self._run_hooks, self.offer.on_ready)
-        self.mail()
+            self._announcer.open()
+            for hook in self.offer.on_ready:
+                self._spawn(partial(self._run_hook, hook))
+        return update.answer
 
-    async def _close_after_answer(self) -> None:
-        # The refusal is on its way; closing flushes it first.
-        await self.connection.aclose()
+    def _policy_changed(self) -> None:
+        self.calls.policy_changed()
+        self.offer.outbox.reassign(self.principal)
 
-    # ------------------------------------------------------------------------------------ tools
+    # ------------------------------------------------------------------------------------ what needs no waiting
 
     def _list_tools(self, request: Request) -> dict[str, Any]:
         self._require_handshake()
         params: ToolsListParams = decode_params(self.offer.methods[method.TOOLS_LIST], request.raw_params)
-        tools = [tool.definition() for tool in self.offer.tools.values()]
-        size = self.offer.settings.page_size
-        if size is None:
-            return {"tools": tools}
-        start = _position(params.cursor, len(tools))
-        page: dict[str, Any] = {"tools": tools[start : start + size]}
-        return page if start + size >= len(tools) else {**page, "nextCursor": str(start + size)}
+        after = _cursor(params.cursor, self.offer.tools_declared)
+        rest = [declared for declared in self.offer.tools.values() if declared.number > after]
+        page = rest[: self.offer.settings.page_size]
+        result: dict[str, Any] = {"tools": [declared.tool.definition() for declared in page]}
+        return result if len(page) == len(rest) else {**result, "nextCursor": str(page[-1].number)}
 
-    async def _call_tool(self, request: Request) -> dict[str, Any]:
-        entry = self._row(method.TOOLS_CALL)
-        if self._grants_needed:
-            self.policy.check(entry)
-        params = decode_params(entry, request.raw_params)
-        tool = self.offer.tools.get(params.name)
-        if tool is None:
-            raise InvalidParams(message=f"no such tool: {params.name}", data={"tool": params.name})
-        feature_set = self.offer.tool_sets.get(tool.name)
-        if self._grants_needed and feature_set is not None:
-            self.policy.check(entry, feature_set.name)
-        return await self._caller.call_tool(
-            tool, params, self.context(request, params), self.offer.validate, self.connection.report
-        )
-
-    # ------------------------------------------------------------------------------------ hooks
-
-    async def _before_inference(self, request: Request) -> Any:
-        entry = self._row(_HOOK)
-        self.policy.check(entry)
-        params = decode_params(entry, request.raw_params)
-        context = self.context(request, params)
-        results = []
-        mark = IN_HOOK.set(True)
-        try:
-            for feature_set, hook in tuple(self.offer.hooks):
-                status = self.policy.statuses.get(feature_set.name)
-                if status is not None and status.enabled:
-                    results.append((feature_set, await self._one_hook(feature_set, hook, context, params)))
-        finally:
-            IN_HOOK.reset(mark)
-        return hook_result(results, self.policy)
-
-    async def _one_hook(self, feature_set: FeatureSet, hook: ServerHandler, context: Context, params: Any) -> Any:
-        # One broken hook must not cost the turn what the others have to say.
-        try:
-            value = await self._caller.call(partial(hook, context, params))
-            return injections_of(value, feature_set, str(self.offer.info["name"]))
-        except Exception as exc:
-            self.connection.report(exc)
-            return []
-
-    async def _inference_lifecycle(self, message: Notification) -> None:
-        entry = self._row(method.INFERENCE_LIFECYCLE)
-        self.policy.check(entry)
+    def _inference_lifecycle(self, message: Notification) -> None:
+        self.admit(method.INFERENCE_LIFECYCLE)
+        entry = self.offer.methods[method.INFERENCE_LIFECYCLE]
         notice: InferenceLifecycleParams = decode_params(entry, message.raw_params, "notification")
-        defect = self._lifecycle.take(notice, self._loop.time())
-        self._watch_inferences()
-        if defect is not None:
-            self.connection.report(LocalProtocolError(defect))
-            return
-        await self._tell_lifecycle(notice)
+        self._feed.take(notice)
 
-    async def _tell_lifecycle(self, notice: InferenceLifecycleParams) -> None:
-        for handler in tuple(self.offer.lifecycle):
-            try:
-                await self._caller.call(partial(handler, self.context(params=notice), notice))
-            except Exception as exc:
-                self.connection.report(exc)
-
-    def _watch_inferences(self) -> None:
-        """Sets the timer for the inference that is overdue first."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        deadline = self._lifecycle.deadline()
-        if deadline is not None:
-            self._timer = self._loop.call_at(deadline, self._expire_inferences)
-
-    def _expire_inferences(self) -> None:
-        self._timer = None
-        for notice in self._lifecycle.expire(self._loop.time()):
-            self.spawn(self._tell_lifecycle, notice)
-        self._watch_inferences()
-
-    def _chunk(self, message: Notification) -> None:
-        entry = self._row(method.INFERENCE_CHUNK)
-        self.policy.check(entry)
+    def _inference_chunk(self, message: Notification) -> None:
+        self._require_handshake()
+        entry = self.offer.methods[method.INFERENCE_CHUNK]
         chunk: InferenceChunkParams = decode_params(entry, message.raw_params, "notification")
         self.calls.take_chunk(chunk)
-
-    # ------------------------------------------------------------------------------------ other handlers
-
-    async def _call_handler(self, name: str, message: Request | Notification) -> Any:
-        handler = self.offer.handlers[name]
-        entry = self.offer.methods.get(name)
-        if entry is None:
-            self._require_handshake()
-            return await self._caller.call(partial(handler, self.context(message), message.params))
-        self._row(name)
-        if self._grants_needed:
-            self.policy.check(entry)
-        form = _form(message)
-        params = decode_params(entry, message.raw_params, form)
-        return await self._caller.call(partial(handler, self.context(message, params), params))
-
-    # ------------------------------------------------------------------------------------ events
-
-    def mail(self) -> None:
-        """Something changed for the outbox: an event came, or the policy is another."""
-        self._mail.set()
-
-    async def _deliver(self) -> None:
-        """Sends what the outbox holds for this connection, one after the other, until it is answered."""
-        attempt = 0
-        while True:
-            event = self.offer.outbox.next(self.principal, self)
-            if event is None or not self._may_send(event):
-                self._mail = anyio.Event()
-                await self._mail.wait()
-                continue
-            attempt += 1
-            if await self._attempt(event):
-                self.offer.outbox.settle(self.principal, self, event.event_id)
-                attempt = 0
-            else:
-                settings = self.offer.settings
-                await anyio.sleep(retry_delay(attempt, settings.first_retry, settings.longest_retry))
-
-    def _may_send(self, event: PushEventParams) -> bool:
-        try:
-            self.policy.check(self.offer.methods[method.PUSH_EVENT], event.feature_set)
-        except RpcError:
-            return False
-        return True
-
-    async def _attempt(self, event: PushEventParams) -> bool:
-        """Whether the host answered, with whatever answer; false when it is to be tried again."""
-        try:
-            await self.calls.send_event(event, timeout=self.offer.settings.event_timeout)
-        except (ConnectionTimeoutError, ConnectionClosedError, InternalError):
-            return False
-        except (CapabilityDenied, FeatureSetNotEnabled, UnknownFeatureSet) as exc:
-            # Refused by the host, or by a reduction that came just now: then it waits for another policy.
-            if not self._may_send(event):
-                return False
-            self.connection.report(exc)
-        except McplError as exc:
-            self.connection.report(exc)
-        return True
-
-
-def _form(message: Request | Notification) -> MessageForm:
-    return "request" if isinstance(message, Request) else "notification"
 
 
 def _nothing(message: Request | Notification) -> None:
     """For what the connection itself has dealt with."""
 
 
-def _position(cursor: Any, count: int) -> int:
-    """Where a page begins."""
+def _cursor(cursor: Any, last: int) -> int:
+    """The number of the declaration that the page before ended with."""
     if not cursor:
         return 0
-    if isinstance(cursor, str) and cursor.isascii() and cursor.isdigit() and len(cursor) < 10 and int(cursor) < count:
+    if cursor.isascii() and cursor.isdigit() and len(cursor) < 10 and 0 < int(cursor) <= last:
         return int(cursor)
     raise InvalidParams(message="no such cursor", data={"path": "$.cursor"})
