@@ -17,6 +17,7 @@ constructor takes, so that each of them can be copied and pickled.
     |   +-- ProcessExitedError           a child process ended
     |   +-- WebSocketClosedError         a WebSocket ended with a close code
     |   +-- UpgradeRefusedError          a WebSocket handshake was refused or redirected elsewhere
+    +-- PolicyRefusedError               a server refused its host's policy and closes
     +-- InvalidValueError                a value is outside its grammar (``code`` and ``path`` say where)
     +-- RpcError                         a JSON-RPC error object, received or to be sent
         +-- ConnectionTimeoutError       no answer within the timeout (code -32000)
@@ -67,6 +68,7 @@ __all__ = (
     "NoHostManagedState",
     "Outcome",
     "ParseError",
+    "PolicyRefusedError",
     "ProcessExitedError",
     "QueueOverflowError",
     "RemoteProtocolError",
@@ -310,6 +312,24 @@ class UpgradeRefusedError(TransportError):
         self.args = (detail, status, location)
         self.status = status
         self.location = location
+
+
+class PolicyRefusedError(McplError):
+    """A server refused the policy of its host and named closing as the consequence (SPEC 6.7).
+
+    Attributes:
+        server: the id that the host gave the server.
+        reason: the server's words, for people; ``None`` when it sent none.
+    """
+
+    def __init__(self, server: str, reason: str | None = None) -> None:
+        super().__init__(server, reason)
+        self.server = server
+        self.reason = reason
+
+    def __str__(self) -> str:
+        text = f"{self.server} refuses the policy and closes"
+        return text if self.reason is None else f"{text}: {self.reason}"
 
 
 class InvalidValueError(McplError, ValueError):
