@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw
 
 from ..errors import (
     ERR_INVALID_REQUEST,
+    InternalError,
     InvalidParams,
     LocalProtocolError,
     MalformedMessageError,
@@ -250,7 +251,7 @@ class Peer(Generic[W]):
             LocalProtocolError: no request with this id is waiting.
         """
         # ``True`` and ``1.0`` are found where ``1`` is, and would be written as themselves.
-        if type(id) is bool or type(id) is float or id not in self._in_flight:
+        if (type(id) is not int and type(id) is not str) or id not in self._in_flight:
             raise LocalProtocolError(f"no request with id {id!r:.100} is waiting for an answer")
         return self._in_flight[id] is not _TAKEN_BACK
 
@@ -298,7 +299,7 @@ class Peer(Generic[W]):
         error, answers = message.error, message.answers
         if answers is not UNSET and answers in self.pending:
             waiter = self.pending.pop(answers)
-            return Refusal(waiter, RpcError(message=f"the peer's answer cannot be used: {error.detail}"))
+            return Refusal(waiter, InternalError(message=f"the peer's answer cannot be used: {error.detail}"))
         return Problem(error) if message.reply_id is UNSET else self._decline(error, message.reply_id)
 
     def _decline(self, error: MalformedMessageError, id: Id | None) -> Problem:

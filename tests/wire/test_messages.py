@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -487,12 +488,13 @@ def test_the_params_of_a_message_can_be_passed_on() -> None:
 
 @pytest.mark.parametrize("value", [object(), float("nan"), {"a": UNSET}])
 def test_what_has_no_json_form_is_refused(value: Any) -> None:
-    for encode in (
+    encoders: list[Callable[[], bytes]] = [
         lambda: encode_request(1, "m", value),
         lambda: encode_notification("m", value),
         lambda: encode_response(1, value),
         lambda: encode_failure(1, 1, "m", value),
-    ):
+    ]
+    for encode in encoders:
         with pytest.raises(UnencodableError):
             encode()
 

@@ -281,6 +281,7 @@ def test_plain_values_in_ascii() -> None:
         (b'{"a":1}', dict[int, int], "type", "$"),
         (b'{"x":"\\ud800"}', Point, "type", "$"),
         (b'[{"x":1},{"x":null,"label":"\\ud800"}]', list[Point], "type", "$[1].x"),
+        (b'[{"label":"\\ud800","x":1},{"x":null}]', list[Point], "type", "$[1].x"),
         (b'"\\ud800"', Literal["a"], "type", "$"),
         (b'"\\ud800"', uuid.UUID, "type", "$"),
         (b'{"x":1,"\\ud800":2}', Point, "type", "$"),
