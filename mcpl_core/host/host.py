@@ -1,0 +1,322 @@
+"""Many servers under one roof: each connected by itself and again, all of them seen together.
+
+Owns: the tasks that keep servers connected, which server a tool or a turn goes to, and closing everything. Does not
+own: one connection (``session``), one server's handle (``hosted``), and what the host decides (``policy``).
+
+No server is in another's way: each has its own task, its own bounds, and its own place in the queue. What goes wrong
+with one is recorded, tried again, and told by its handle; it never ends the host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ..errors import InvalidValueError, LocalProtocolError, McplError, PolicyRefusedError
+from ..options import ConnectionOptions
+from ..protocol import BranchesChangedParams, ToolsCallResult, method
+from .audit import Audit
+from .connect import Dialer, ServerTarget, TransportOptions
+from .events import EventQueue
+from .hosted import HostedServer, ServerDescription, reconnect_delay
+from .hub import HostHandlers, HostSettings, Hub
+from .lifecycle import Inference
+from .link import ServerLink
+from .policy import DENY_ALL, HostPolicy
+from .session import HostSession
+from .tools import HostTool, ToolTable
+
+__all__ = ("McplHost",)
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class McplHost:
+    """A host: an async context manager; servers are added while it is entered, and closed when it is left.
+
+    Args:
+        name, version: who the host says it is.
+        policy: what servers may do; left out, nothing.
+        settings, handlers: see there.
+        connection_options: of each connection.
+        shared: further members of ``Hub`` (``seen``, ``states``, ``methods``, ``clock``, ``sleep``, ``jitter``, ...).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        *,
+        policy: HostPolicy = DENY_ALL,
+        settings: HostSettings | None = None,
+        handlers: HostHandlers | None = None,
+        connection_options: ConnectionOptions | None = None,
+        **shared: Any,
+    ) -> None:
+        self.policy = policy
+        self._hub = Hub(
+            name=name,
+            version=version,
+            settings=settings if settings is not None else HostSettings(),
+            handlers=handlers if handlers is not None else HostHandlers(),
+            **shared,
+        )
+        self._connection_options = connection_options
+        self._servers: dict[str, HostedServer] = {}
+        self._table = ToolTable()
+        self._tasks: TaskGroup | None = None
+        self._closed = False
+
+    # ------------------------------------------------------------------------------------ life
+
+    async def __aenter__(self) -> Self:
+        if self._tasks is not None:
+            raise LocalProtocolError("a host is entered once")
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._hub.delivery.run, name="mcpl host: wakes")
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        assert self._tasks is not None
+        try:
+            await self.aclose()
+        finally:
+            # The caller's exception is not handed to the group: it would come back wrapped in an ExceptionGroup.
+            self._tasks.cancel_scope.cancel()
+            await self._tasks.__aexit__(None, None, None)
+
+    async def aclose(self) -> None:
+        """Says goodbye to all servers, within ``close_timeout``; then the iteration over events ends. Any number of
+        times."""
+        self._closed = True
+        # Also when the host is cancelled: a child process deserves the end of its input before its end.
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as closing:
+                for server in list(self._servers.values()):
+                    closing.start_soon(self._close, server)
+        self._hub.delivery.queue.close()
+
+    async def _close(self, server: HostedServer) -> None:
+        server.reconnect = False
+        try:
+            session = server.session
+        except McplError:
+            pass
+        else:
+            with anyio.move_on_after(self._hub.settings.close_timeout):
+                await session.aclose()
+        server.scope.cancel()
+
+    # ------------------------------------------------------------------------------------ servers
+
+    @property
+    def servers(self) -> Mapping[str, HostedServer]:
+        """The servers by their ids, in the order in which they were added."""
+        return dict(self._servers)
+
+    def __getitem__(self, id: str) -> HostedServer:
+        return self._servers[id]
+
+    def describe(self) -> list[ServerDescription]:
+        """What there is to tell of each server."""
+        return [server.describe() for server in self._servers.values()]
+
+    async def add(
+        self,
+        id: str,
+        endpoint: ServerTarget,
+        *,
+        policy: HostPolicy | None = None,
+        reconnect: bool = True,
+        wait: bool = True,
+        require_mcpl: bool = False,
+        transport_options: TransportOptions | None = None,
+        connection_options: ConnectionOptions | None = None,
+    ) -> HostedServer:
+        """Connects to a server and keeps it connected.
+
+        Args:
+            id: how the policy, events, tools and records name it: letters, digits, ``.``, ``_`` and ``-``.
+            endpoint: a URL, a command as a sequence of words, or a connection; see ``ServerTarget``.
+            policy: rules for this server in the place of the host's.
+            reconnect: whether to connect again when the connection ends; with a new handshake and a new grant.
+            wait: whether to wait until it is ready, and to fail when it cannot be reached; else it is tried again.
+            require_mcpl: whether a plain MCP server is a failure.
+            transport_options: arguments of the transport, or a function that gives them anew for each attempt.
+            connection_options: in the place of the host's.
+
+        Raises:
+            InvalidValueError: the id or the URL is outside its grammar.
+            LocalProtocolError: the id is taken, or the host is not entered, or closed.
+            McplError: with ``wait``: it cannot be reached, or the handshake failed; nothing is left of it.
+        """
+        if self._tasks is None or self._closed:
+            raise LocalProtocolError("servers are added while the host is entered")
+        if not _ID.fullmatch(id):
+            raise InvalidValueError("server_id", "letters, digits, dot, underscore and hyphen, at most 64")
+        if id in self._servers:
+            raise LocalProtocolError(f"server {id} is there already")
+        dialer = Dialer(endpoint, transport_options, connection_options or self._connection_options)
+        server = HostedServer(id, dialer, policy or self.policy, reconnect=reconnect, require_mcpl=require_mcpl)
+        server.own_policy = policy is not None
+        self._servers[id] = server
+        self._tasks.start_soon(self._supervise, server, wait, name=f"mcpl host: {id}")
+        if wait:
+            try:
+                await self._first(server)
+            except BaseException:
+                server.scope.cancel()
+                self._servers.pop(id, None)
+                raise
+        return server
+
+    async def _first(self, server: HostedServer) -> None:
+        if await server.wait("ready", "closed") == "closed" and server.failure is not None:
+            raise server.failure
+
+    async def remove(self, id: str) -> None:
+        """Closes a server and forgets it. What it sent is still known, should it come back."""
+        server = self._servers.pop(id)
+        with anyio.CancelScope(shield=True):
+            await self._close(server)
+        self._table.forget(id)
+        self._hub.delivery.forget(id)
+
+    async def set_policy(self, policy: HostPolicy, *, server: str | None = None) -> None:
+        """Other rules hold, for all servers without rules of their own, or for one. What they take away is gone at all
+        of them before this awaits anything; then each is told, and what is added is in force when it accepted."""
+        if server is None:
+            self.policy = policy
+            chosen = [each for each in self._servers.values() if not each.own_policy]
+        else:
+            chosen = [self._servers[server]]
+            chosen[0].own_policy = True
+        sessions = []
+        for each in chosen:
+            each.policy = policy
+            if each.state == "ready":
+                each.session.adopt(policy)
+                sessions.append(each.session)
+        async with anyio.create_task_group() as tasks:
+            for session in sessions:
+                tasks.start_soon(self._tell_policy, session, policy)
+
+    async def _tell_policy(self, session: HostSession, policy: HostPolicy) -> None:
+        try:
+            await session.set_policy(policy)
+        except McplError as exc:
+            session.link.audit.record(method.FEATURE_SETS_UPDATE, "failure", detail=type(exc).__name__)
+
+    # ------------------------------------------------------------------------------------ supervision
+
+    async def _supervise(self, server: HostedServer, first: bool) -> None:
+        """Keeps a server connected until it is closed. ``first``: a failure before it was ready once ends it."""
+        hub = self._hub
+        audit = Audit(server.id, hub.handlers.on_audit, hub.wall_clock)
+        attempt = 0
+        try:
+            with server.scope:
+                while True:
+                    began = hub.clock()
+                    lasted = await self._connect(server, audit)
+                    first = first and not lasted
+                    if first or not server.reconnect or not server.dialer.repeatable:
+                        break
+                    attempt = 1 if lasted and hub.clock() - began >= hub.settings.stable_after else attempt + 1
+                    server.move("waiting")
+                    settings = hub.settings
+                    await hub.sleep(
+                        reconnect_delay(attempt, hub.jitter(), settings.first_retry, settings.longest_retry)
+                    )
+                    server.move("connecting")
+        finally:
+            server.move("closed")
+
+    async def _connect(self, server: HostedServer, audit: Audit) -> bool:
+        """One connection from its beginning to its end; whether it was ready. Never raises for a server."""
+        ready = _Ready(server)
+        server.failure = None
+        try:
+            connection = await server.dialer.dial()
+            session = HostSession(self._hub, server.id, connection, server.policy, require_mcpl=server.require_mcpl)
+            ready.session = session
+            await session.run(task_status=ready)
+            server.failure = connection.close_reason
+        except Exception as exc:
+            server.failure = exc
+            if isinstance(exc, PolicyRefusedError):
+                server.reconnect = False
+            audit.record("connection", "failure", code="not_connected", detail=type(exc).__name__)
+        finally:
+            if server.state == "ready":
+                server.move("connecting")
+        return ready.told
+
+    # ------------------------------------------------------------------------------------ all together
+
+    def events(self) -> EventQueue:
+        """The events of all servers: admitted, deduplicated, tagged, judged; an async iterator."""
+        return self._hub.delivery.queue
+
+    def inference(self, *, conversation_id: str, **options: Any) -> Inference:
+        """An inference that the servers may hear of and contribute to; arguments as ``Inference``."""
+        options.setdefault("hook_timeout", self._hub.settings.hook_timeout)
+        return Inference(self._links, conversation_id=conversation_id, **options)
+
+    def _links(self) -> list[ServerLink]:
+        return [server.link for server in self._servers.values() if server.state == "ready"]
+
+    async def tools(self) -> list[HostTool]:
+        """The tools of all servers that are connected, under unique names. One that does not answer is passed over."""
+        lists: dict[str, list[dict[str, Any]]] = {}
+        async with anyio.create_task_group() as tasks:
+            for server in self._servers.values():
+                if server.state == "ready":
+                    tasks.start_soon(self._list, server.session, lists)
+        return [self._table.add(id, tool) for id in self._servers if id in lists for tool in lists[id]]
+
+    async def _list(self, session: HostSession, lists: dict[str, list[dict[str, Any]]]) -> None:
+        try:
+            lists[session.id] = await session.tools()
+        except McplError as exc:
+            session.link.audit.record(method.TOOLS_LIST, "failure", detail=type(exc).__name__)
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> ToolsCallResult:
+        """Calls a tool by the name that ``tools`` gave it; ``options`` as for ``RemoteServer.call_tool``.
+
+        Raises:
+            InvalidValueError: no server has such a tool (``unknown_tool``).
+        """
+        try:
+            server, tool = self._table.find(name)
+        except InvalidValueError:
+            await self.tools()
+            server, tool = self._table.find(name)
+        return await self._servers[server].call_tool(tool, arguments, **options)
+
+    def branches_changed(self, change: BranchesChangedParams) -> None:
+        """Tells every server that may list branches of a change, whoever made it (branches extension)."""
+        for link in self._links():
+            if link.may_send(method.BRANCHES_CHANGED):
+                link.connection.push_notification(method.BRANCHES_CHANGED, change)
+
+
+class _Ready:
+    """What a session tells when it is ready (``anyio.abc.TaskStatus``)."""
+
+    def __init__(self, server: HostedServer) -> None:
+        self._server = server
+        self.session: HostSession | None = None
+        self.told = False
+
+    def started(self, value: Any = None) -> None:
+        self.told = True
+        self._server.move("ready", self.session)
