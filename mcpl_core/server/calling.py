@@ -72,18 +72,22 @@ class Caller:
             self._limiter.set(limiter)
         call = object()
         try:
-            return await anyio.to_thread.run_sync(self._work, call, function, abandon_on_cancel=True, limiter=limiter)
+            (result,) = await anyio.to_thread.run_sync(
+                self._work, call, function, abandon_on_cancel=True, limiter=limiter
+            )
+            return result
         finally:
             with self._lock:
                 # Cancelled: the answer does not wait for the thread.
                 if call in self._running:
                     self._given_up.add(call)
 
-    def _work(self, call: object, function: Callable[[], Any]) -> Any:
+    def _work(self, call: object, function: Callable[[], Any]) -> tuple[Any]:
         with self._lock:
             self._running.add(call)
         try:
-            return function()
+            # In a tuple: trio refuses an awaitable as the result of a thread.
+            return (function(),)
         finally:
             with self._lock:
                 self._running.discard(call)
