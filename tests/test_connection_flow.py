@@ -90,7 +90,8 @@ async def test_while_a_reply_is_awaited_reading_goes_on() -> None:
             await turns()
             assert not paused(transport)
             # The reply is behind what is not read yet.
-            transport.feed(*notes(10), {"jsonrpc": "2.0", "id": 1, "result": "reply"})
+            transport.feed(*notes(10))
+            transport.feed({"jsonrpc": "2.0", "id": 1, "result": "reply"})
         assert results == ["reply"]
         assert connection.stats.queued == 15
         assert paused(transport)
