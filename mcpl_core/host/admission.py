@@ -55,6 +55,8 @@ __all__ = (
 #: Tags of one event that are looked at. Each rule may look at each of them.
 MAX_TAGS: Final = 256
 
+_OWN_NAMESPACE: Final = "mcpl:"
+
 #: Why the channel of a message keeps it out.
 ItemReason = Literal["unknown_channel", "channel_not_permitted"]
 
@@ -159,18 +161,22 @@ class JudgedTags(NamedTuple):
 
 
 def judge_tags(value: Any, edges: Iterable[ImplicationEdge] = ()) -> JudgedTags:
-    """Reads and closes the ``tags`` of an admitted event (SPEC 16.3).
+    """Reads and closes the ``tags`` of an admitted event (SPEC 16.3). Those of ``mcpl:`` are the host's own and are
+    left out: rules for what the host tells must not be reached by what a server says.
 
     Args:
         value: the member as received, ``UNSET`` when absent.
         edges: those of this producer that somebody accepted.
     """
+    dropped: tuple[DroppedTag, ...] = ()
     if isinstance(value, list) and len(value) > MAX_TAGS:
-        reading = read_tags(value[:MAX_TAGS])
-        more = DroppedTag("too_many_tags", f"$[{MAX_TAGS}]", len(value) - MAX_TAGS)
-        return JudgedTags(expand_tags(reading.tags, edges), (*reading.dropped, more))
+        dropped = (DroppedTag("too_many_tags", f"$[{MAX_TAGS}]", len(value) - MAX_TAGS),)
+        value = value[:MAX_TAGS]
     reading = read_tags(value)
-    return JudgedTags(expand_tags(reading.tags, edges), reading.dropped)
+    tags = expand_tags(reading.tags, edges)
+    reserved = tuple(tag for tag in tags if tag.startswith(_OWN_NAMESPACE))
+    dropped += tuple(DroppedTag("reserved_namespace", "$", tag) for tag in reserved)
+    return JudgedTags(tuple(tag for tag in tags if tag not in reserved), (*reading.dropped, *dropped))
 
 
 # -- forms

@@ -170,6 +170,8 @@ class Authority:
         change = plan_change(self.grant, self._wanted)
         self._install(change.in_force)
         self._sent = change
+        # Until it answered, nobody can say what the server takes to be in force.
+        self._told = None
         return change
 
     def settle(self, change: PolicyChange, answer: Receipt | Malformed | None) -> ServerMode:

@@ -275,11 +275,12 @@ class McplHost:
         return [server.link for server in self._servers.values() if server.state == "ready"]
 
     async def tools(self) -> list[HostTool]:
-        """The tools of all servers that are connected, under unique names. One that does not answer is passed over."""
+        """The tools of all servers that are connected and may be called, under unique names. A server that does not
+        answer is passed over."""
         lists: dict[str, list[dict[str, Any]]] = {}
         async with anyio.create_task_group() as tasks:
             for server in self._servers.values():
-                if server.state == "ready":
+                if server.state == "ready" and server.link.may_send(method.TOOLS_CALL):
                     tasks.start_soon(self._list, server.session, lists)
         return [self._table.add(id, tool) for id in self._servers if id in lists for tool in lists[id]]
 

@@ -147,7 +147,8 @@ class FileStateStore(_File):
         for row in self._database.execute("SELECT server, feature_set, checkpoints, current FROM trees").fetchall():
             server, feature_set, blob, current = row
             try:
-                checkpoints = [_checkpoint(entry) for entry in decode_value(bytes(blob), list[dict[str, Any]])]
+                text = blob if isinstance(blob, bytes) else str(blob).encode()
+                checkpoints = [_checkpoint(entry) for entry in decode_value(text, list[dict[str, Any]])]
             except (InvalidValueError, KeyError):
                 continue
             yield _text(server), _text(feature_set), checkpoints, None if current is None else _text(current)
