@@ -17,13 +17,20 @@ from mcpl_core._version import __version__
 from .conformance import conformance
 from .demo import demo
 from .digest import digest
+from .options import CommandWithTarget
 from .output import CommandError
+from .record import record
+from .relay import relay
+from .replay import replay
 
 __all__ = ("COMMANDS", "run")
 
 #: Name and function of each command, in the order of ``--help``. The function returns the exit status.
 COMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("demo", demo),
+    ("relay", relay),
+    ("record", record),
+    ("replay", replay),
     ("conformance", conformance),
     ("digest", digest),
 )
@@ -35,7 +42,7 @@ _app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for _name, _function in COMMANDS:
-    _app.command(_name)(_function)
+    _app.command(_name, cls=CommandWithTarget)(_function)
 
 
 @_app.callback(invoke_without_command=True)

@@ -33,15 +33,20 @@ class CommandError(Exception):
 
 
 class Output:
-    """Standard output: through ``rich`` on a terminal, plain elsewhere."""
+    """Standard output: through ``rich`` on a terminal, plain elsewhere.
 
-    def __init__(self) -> None:
-        self._console = Console(highlight=False, soft_wrap=True) if sys.stdout.isatty() else None
+    Args:
+        stderr: whether to write to standard error instead, where the output belongs to a protocol.
+    """
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        self._file = sys.stderr if stderr else sys.stdout
+        self._console = Console(file=self._file, highlight=False, soft_wrap=True) if self._file.isatty() else None
 
     def line(self, text: str, style: str = "") -> None:
         """One line. ``style`` is a colour for a terminal."""
         if self._console is None:
-            print(text)
+            print(text, file=self._file, flush=True)
         else:
             self._console.print(Text(text, style))
 
@@ -63,7 +68,7 @@ class Output:
                 cell.rjust(width) if number else cell.ljust(width)
                 for cell, width, number in zip(line, widths, numeric, strict=True)
             )
-            print("  ".join(padded).rstrip())
+            print("  ".join(padded).rstrip(), file=self._file, flush=True)
 
 
 def read_text(source: str) -> bytes:

@@ -17,7 +17,7 @@ from .raw import RawPeer
 from .recorder import Recorder
 from .redaction import DEFAULT_REDACTION, NO_REDACTION, REDACTED, Redaction
 from .replayer import Difference, Replayer, ReplayReport
-from .transcripts import Entry, decode_entry, encode_entry, read_transcript
+from .transcripts import Entry, Role, decode_entry, encode_entry, read_transcript
 
 __all__ = (
     "DEFAULT_REDACTION",
@@ -32,6 +32,7 @@ __all__ = (
     "Redaction",
     "ReplayReport",
     "Replayer",
+    "Role",
     "ScriptedTransport",
     "TapObserver",
     "TappedTransport",
