@@ -6,7 +6,7 @@ What it sends in one call arrives as one read, in order, inside that call; what 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,7 +18,19 @@ from mcpl_core.transports.base import Sink
 from mcpl_core.transports.loop import EventLoop
 from mcpl_core.transports.memory import ScriptedTransport
 
-__all__ = ("ALL", "CHANNEL", "LIMIT", "MANIFEST", "QUICK", "RawServer", "embedded", "event", "incoming", "message")
+__all__ = (
+    "ALL",
+    "CHANNEL",
+    "LIMIT",
+    "MANIFEST",
+    "QUICK",
+    "RawServer",
+    "embedded",
+    "event",
+    "failure_of",
+    "incoming",
+    "message",
+)
 
 Json = dict[str, Any]
 
@@ -53,8 +65,8 @@ MANIFEST: Json = {
 CHANNEL: Json = {"id": "chat:#general", "type": "chat", "label": "#general", "direction": "bidirectional"}
 ACCEPTED: Json = {"accepted": True}
 
-#: Numbers for tests that must not wait.
-QUICK = HostSettings(changelog_delay=0.0, manifest_interval=0.0, first_retry=0.0, longest_retry=0.0)
+#: Numbers for tests that must not wait, and are not told what they do not ask for.
+QUICK = HostSettings(changelog_delay=3600.0, manifest_interval=0.0, first_retry=0.0, longest_retry=0.0)
 
 
 def event(id: str = "e1", feature_set: str = "t.push", **more: Any) -> Json:
@@ -227,6 +239,27 @@ class RawServer:
             await self.policy(receipt, *behind)
 
 
+async def failure_of(raw: RawServer, script: Callable[[], Awaitable[object]], **options: Any) -> Exception:
+    """What connecting to a server that follows this script raises."""
+    options = {"settings": QUICK, "server": "raw", **options}
+    failures: list[Exception] = []
+
+    async def play() -> None:
+        await raw.transport.started.wait()
+        await script()
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(play)
+            try:
+                async with connect_server(raw.transport, **options):
+                    pass
+            except Exception as exc:
+                failures.append(exc)
+            tasks.cancel_scope.cancel()
+    return failures[0]
+
+
 @asynccontextmanager
 async def embedded(
     policy: HostPolicy,
@@ -257,8 +290,15 @@ async def embedded(
         handlers=HostHandlers(**handlers),
         **options,
     )
+    begun = anyio.Event()
+
+    async def begin() -> None:
+        await raw.begin(manifest, receipt, *behind)
+        begun.set()
+
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(raw.begin, manifest, receipt, *behind)
+            tasks.start_soon(begin)
             async with connecting as session:
+                await begun.wait()
                 yield raw, session
