@@ -8,7 +8,6 @@ trio support, and so this on trio, needs ``websockets`` 17.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import ssl as ssl_module
 import sys
@@ -25,13 +24,14 @@ from ..errors import LocalProtocolError, TransportError
 from ..wire.framing import DEFAULT_MAX_MESSAGE_BYTES
 from . import websocket_asyncio
 from .base import DEFAULT_CLOSE_TIMEOUT, DEFAULT_MAX_CONNECTIONS, Listener, Sink, Transport
+from .listeners import TcpListener, UnixListener
 from .loop import EventLoop
 from .websocket_address import check_headers, check_subprotocols, origin_of, read_address
 from .websocket_client import DEFAULT_OPEN_TIMEOUT, ClientOptions, open_client
 from .websocket_engine import Engine, WebSocketSettings
 from .websocket_keepalive import DEFAULT_PING_INTERVAL, DEFAULT_PING_TIMEOUT
 from .websocket_policy import UpgradeRequest, make_policy
-from .websocket_server import DEFAULT_HANDSHAKE_TIMEOUT, Admission, Authenticate, bind_tcp, bind_unix, endpoint_of
+from .websocket_server import DEFAULT_HANDSHAKE_TIMEOUT, Admission, Authenticate
 
 __all__ = ("WebSocketListener", "WebSocketTransport", "websocket_transport")
 
@@ -242,7 +242,7 @@ class WebSocketListener(Listener):
             allowed and nothing else; elsewhere any name, unless this is given.
         subprotocols: the subprotocols to accept, best first.
         ssl: TLS, for ``wss``.
-        unix_path: a Unix socket to bind instead of host and port.
+        unix_path: a Unix socket to bind instead of host and port; its file is for its owner alone.
         open_timeout: seconds for a client's opening handshake, ``authenticate`` included.
         max_connections: how many clients may be open at once; a further one gets 503. As many again may be in their
             opening handshake; a further one is cut off.
@@ -270,13 +270,13 @@ class WebSocketListener(Listener):
         close_timeout: float = DEFAULT_CLOSE_TIMEOUT,
     ) -> None:
         super().__init__(max_connections=max_connections)
-        self._host, self._port, self._path = host, port, path
+        self._binding = _TcpBinding(host, port) if unix_path is None else _UnixBinding(unix_path)
+        self._host, self._path = host, path
         self._origins = list(origins)
         self._allowed_hosts = None if allowed_hosts is None else list(allowed_hosts)
         self._authenticate = authenticate
         self._subprotocols = check_subprotocols(subprotocols)
         self._tls = ssl
-        self._unix_path = None if unix_path is None else os.fspath(unix_path)
         self._open_timeout = open_timeout
         self._settings = WebSocketSettings(max_message_bytes, close_timeout, ping_interval, ping_timeout, compression)
         self._admission: Admission | None = None
@@ -284,21 +284,15 @@ class WebSocketListener(Listener):
 
     async def start(self, loop: EventLoop, accepted: Callable[[Transport], None]) -> None:
         """See ``Listener.start``."""
-        unix, secure = self._unix_path, self._tls is not None
-        try:
-            sockets = bind_tcp(self._host, self._port) if unix is None else bind_unix(unix)
-        except OSError as exc:
-            where = f"{self._host}:{self._port}" if unix is None else unix
-            raise TransportError(f"cannot listen on {where}: {exc.strerror or exc}") from exc
-        if unix is None:
-            self.endpoint = endpoint_of(sockets[0], self._host, self._path, secure=secure)
-        else:
-            self.endpoint = f"unix://{unix}"
+        sockets = await self._binding.bind()
+        where, secure = self._binding.endpoint.partition("://")[2], self._tls is not None
+        over_tcp = isinstance(self._binding, _TcpBinding)
+        self.endpoint = f"{'wss' if secure else 'ws'}://{where}{self._path or ''}" if over_tcp else f"ws+unix://{where}"
         policy = make_policy(
             path=self._path,
             origins=self._origins,
-            host=self._host if unix is None else None,
-            port=0 if unix is not None else sockets[0].getsockname()[1],
+            host=self._host if over_tcp else None,
+            port=sockets[0].getsockname()[1] if over_tcp else 0,
             secure=secure,
             allowed_hosts=self._allowed_hosts,
         )
@@ -315,14 +309,19 @@ class WebSocketListener(Listener):
             max_connections=self.max_connections,
             handshake_timeout=self._open_timeout,
         )
-        self._server = await _backend().listen(
-            sockets,
-            self._tls,
-            admission.make,
-            lambda engine: admission.enter(engine, loop),
-            loop,
-            self._open_timeout,
-        )
+        try:
+            self._server = await _backend().listen(
+                sockets,
+                self._tls,
+                admission.make,
+                lambda engine: admission.enter(engine, loop),
+                loop,
+                self._open_timeout,
+            )
+        except BaseException:
+            for sock in sockets:
+                sock.close()
+            raise
 
     async def aclose(self) -> None:
         """See ``Listener.aclose``. Clients in their opening handshake are cut off."""
@@ -331,9 +330,19 @@ class WebSocketListener(Listener):
             return
         self._admission.cancel()
         await server.aclose()
-        if self._unix_path is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._unix_path)
+        await self._binding.aclose()
+
+
+class _TcpBinding(TcpListener):
+    """Binds, and leaves the accepting to the event loop."""
+
+    bind = TcpListener._bind
+
+
+class _UnixBinding(UnixListener):
+    """As above; the socket's file is removed when it is closed."""
+
+    bind = UnixListener._bind
 
 
 def _backend() -> ModuleType:

@@ -77,7 +77,7 @@ def read_address(
 
     Raises:
         InvalidValueError: something is outside its grammar; ``code`` is ``character``, ``scheme``, ``userinfo``,
-            ``host``, ``port``, ``fragment``, ``tls`` or ``proxy``.
+            ``empty_authority``, ``host``, ``port``, ``fragment``, ``tls`` or ``proxy``.
     """
     uri = _read_url(url)
     if tls is not None and not uri.secure:
@@ -169,7 +169,7 @@ def _read_url(url: str) -> WebSocketURI:
     if has_userinfo:
         raise InvalidValueError("userinfo", "a URL holds no user name or password")
     if not host:
-        raise InvalidValueError("host", "the host is missing")
+        raise InvalidValueError("empty_authority", "the host is missing")
     if "#" in url:
         raise InvalidValueError("fragment", "a WebSocket URL has no fragment")
     try:

@@ -117,7 +117,7 @@ class AsyncioEngine(Engine, asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._behind = False
-        self._wake_drains()
+        self._caught_up()
 
     # ------------------------------------------------------------------------------------ Engine
 
@@ -181,7 +181,7 @@ class AsyncioEngine(Engine, asyncio.Protocol):
             data = b"".join(self._joined)
             self._joined.clear()
             self._joined_messages = self._joined_bytes = 0
-            if not self._lost:
+            if not self._eof and not self._lost:
                 self._transport.write(data)
 
     def _send(self, parts: list[bytes]) -> None:
@@ -199,8 +199,7 @@ class AsyncioEngine(Engine, asyncio.Protocol):
         self._transport.pause_reading()
 
     def _resume_carrier(self) -> None:
-        if not self._lost:
-            self._transport.resume_reading()
+        self._transport.resume_reading()
 
 
 async def dial(address: Address, protocol: Protocol, settings: WebSocketSettings) -> AsyncioEngine:

@@ -41,6 +41,9 @@ __all__ = ("SILENT_LOGGER", "Engine", "WebSocketSettings", "peer_name")
 SILENT_LOGGER = logging.Logger("mcpl_core.transports.websocket")
 SILENT_LOGGER.disabled = True
 
+#: How a pong begins (RFC 6455 section 5.2).
+_PONG = b"\x8a"
+
 
 @dataclass(frozen=True, slots=True)
 class WebSocketSettings:
@@ -84,6 +87,7 @@ class Engine(ABC):
         #: Read while reading was paused, or before the sink is fed for the first time; empty while bytes flow.
         self._held: list[bytes] = [b""]
         self._paused = False
+        self._begun = False
         self._feeding = False
         self._heard = False
         #: The carrier brought its end: no bytes follow those in ``_held``.
@@ -97,6 +101,8 @@ class Engine(ABC):
         self._lost = False
         self._gone = anyio.Event()
         self._writable: anyio.Event | None = None
+        #: The answer to the last ping, while there is no room for it.
+        self._late_pong = b""
         self._keepalive: KeepAlive | None = None
         self._timer: TimerHandle | None = None
         self._close_timer: TimerHandle | None = None
@@ -176,9 +182,13 @@ class Engine(ABC):
             self._held.insert(0, self._handshake.rest)
 
         def begin() -> None:
+            self._begun = True
             self._start_keepalive()
             self._push(early)
-            self._feed_held()
+            if self._eof:
+                self._finish_input()
+            else:
+                self._feed_held()
 
         loop.call_soon(begin)
 
@@ -280,15 +290,27 @@ class Engine(ABC):
             return
         data, self._held = b"".join(self._held), []
         self._feed(data)
-        if self._eof:
-            self._finish_input()
-        elif not self._paused:
+        if not self._paused:
             self._resume_carrier()
 
     def _send_control(self) -> None:
         parts = self._outgoing.control()
+        if parts and self.behind:
+            # Somebody who pings and reads no answers must not fill our memory; the last answer stands for all
+            # (RFC 6455 section 5.5.3).
+            pongs = [part for part in parts if part[:1] == _PONG]
+            if pongs:
+                self._late_pong = pongs[-1]
+                parts = [part for part in parts if part[:1] != _PONG]
         if parts and not self._lost:
             self._send(parts)
+
+    def _caught_up(self) -> None:
+        """For the carrier: it is not behind any more."""
+        pong, self._late_pong = self._late_pong, b""
+        if pong and not self._output_ended:
+            self._send([pong])
+        self._wake_drains()
 
     # ------------------------------------------------------------------------------------ the end
 
@@ -296,7 +318,7 @@ class Engine(ABC):
         """For the carrier: no more bytes come in."""
         if not self._eof:
             self._eof, self._cause = True, cause
-            if self._loop is not None:
+            if self._begun:
                 self._finish_input()
 
     def _finish_input(self) -> None:
@@ -325,12 +347,11 @@ class Engine(ABC):
     def _output_broke(self, cause: BaseException) -> None:
         """For the carrier: nothing can be written any more, though something may still come in."""
         self._end_output()
-        if not self._output_told:
+        if self._sink is not None and not self._output_told:
             self._output_told = True
             error = WebSocketClosedError(1006, "the connection broke while sending")
             error.__cause__ = cause
-            if self._sink is not None:
-                self._sink.output_failed(error)
+            self._sink.output_failed(error)
 
     def _end_output(self) -> None:
         self._output_ended = True
@@ -394,6 +415,7 @@ class Engine(ABC):
         action, self._keepalive, again = decide(state, loop.time(), heard=self._heard, paused=self._paused)
         self._heard = False
         if action is KeepAliveAction.GIVE_UP:
+            self._flush()
             self._incoming.give_up(f"no answer to a ping within {state.timeout:g} s")
             self._end_output()
             self._send_control()

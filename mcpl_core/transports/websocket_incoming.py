@@ -193,8 +193,8 @@ class Incoming:
         self._passing -= end - at
         self._hand_over(data[at:end])
         for event in self._protocol.events_received():
-            if isinstance(event, Frame):
-                self._frame(event, messages)
+            assert isinstance(event, Frame)
+            self._frame(event, messages)
         if self._blind:
             self._blind = not _between_frames(self._protocol)
         self._look_for_end()

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
-import socket
 from collections.abc import Awaitable, Callable, Sequence
-from errno import EADDRNOTAVAIL, EAFNOSUPPORT
 from typing import Any
 
 import anyio
@@ -26,7 +23,7 @@ from .loop import EventLoop
 from .websocket_engine import SILENT_LOGGER, Engine, WebSocketSettings
 from .websocket_policy import Refusal, UpgradePolicy, UpgradeRequest
 
-__all__ = ("DEFAULT_HANDSHAKE_TIMEOUT", "Admission", "Authenticate", "bind_tcp", "bind_unix", "endpoint_of")
+__all__ = ("DEFAULT_HANDSHAKE_TIMEOUT", "Admission", "Authenticate")
 
 #: Seconds for a client's opening handshake, ``authenticate`` included.
 DEFAULT_HANDSHAKE_TIMEOUT = 10.0
@@ -37,8 +34,6 @@ Authenticate = Callable[[UpgradeRequest], Any | Awaitable[Any]]
 _FULL = Refusal(503, "too many connections")
 _UNAUTHENTICATED = Refusal(401, "authentication is required")
 _FAILED = Refusal(500, "the server failed")
-
-_NO_SUCH_ADDRESS = frozenset((EADDRNOTAVAIL, EAFNOSUPPORT))
 
 _logger = logging.getLogger("mcpl_core.transports.websocket")
 
@@ -76,6 +71,7 @@ class Admission:
         self._handshake_timeout = handshake_timeout
         self._open = 0
         self._opening = 0
+        self._closed = False
         self._scopes: set[anyio.CancelScope] = set()
 
     def make(self) -> tuple[Protocol, WebSocketSettings]:
@@ -101,7 +97,8 @@ class Admission:
         loop.tasks.start_soon(self._admit, engine, name="mcpl websocket handshake")
 
     def cancel(self) -> None:
-        """Ends every opening handshake; clients that were let in stay."""
+        """Ends every opening handshake, and lets nobody in any more; clients that were let in stay."""
+        self._closed = True
         for scope in self._scopes:
             scope.cancel()
 
@@ -149,6 +146,8 @@ class Admission:
             await engine.release()
             return True
         await engine.send_head()
+        if self._closed:
+            return False
         self._admitted(engine, request, principal)
         return True
 
@@ -180,70 +179,3 @@ class Admission:
         protocol.send_response(response)
         await engine.release()
         return True
-
-
-def bind_tcp(host: str, port: int) -> list[socket.socket]:
-    """Binds the addresses that the host name has, all to the same port; an address that this machine lacks (IPv6) is
-    left out when there is another.
-
-    Raises:
-        OSError: none can be bound, or one is in use.
-    """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    sockets: list[socket.socket] = []
-    missing: OSError | None = None
-    try:
-        for family, _, _, _, address in dict.fromkeys(found):
-            try:
-                sock = _bound(family, (address[0], port, *address[2:]))
-            except OSError as exc:
-                if exc.errno not in _NO_SUCH_ADDRESS:
-                    raise
-                missing = exc
-                continue
-            sockets.append(sock)
-            port = sock.getsockname()[1]
-    except BaseException:
-        for sock in sockets:
-            sock.close()
-        raise
-    if missing is not None and not sockets:
-        raise missing
-    return sockets
-
-
-def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)
-        if os.name == "posix":
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind(address)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
-def bind_unix(path: str) -> list[socket.socket]:
-    """Binds a Unix socket.
-
-    Raises:
-        OSError: it cannot be bound; also when something is at that path already.
-    """
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)
-        sock.bind(path)
-    except BaseException:
-        sock.close()
-        raise
-    return [sock]
-
-
-def endpoint_of(sock: socket.socket, host: str, path: str | None, *, secure: bool) -> str:
-    """The endpoint string of a bound socket: the given host, the real port."""
-    shown = f"[{host}]" if ":" in host else host
-    return f"{'wss' if secure else 'ws'}://{shown}:{sock.getsockname()[1]}{path or ''}"

@@ -210,7 +210,7 @@ class TrioEngine(Engine):
         self._queued -= size
         if self._behind and self._queued <= _LOW_WATER:
             self._behind = False
-            self._wake_drains()
+            self._caught_up()
 
     def _carrier_lost(self, cause: BaseException | None = None) -> None:
         super()._carrier_lost(cause)

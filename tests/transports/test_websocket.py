@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -699,6 +700,52 @@ async def test_an_adopted_connection_that_never_starts_is_closed(anyio_backend: 
         assert client.close_code == 1001
 
 
+async def test_without_a_keep_alive_of_the_library(anyio_backend: tuple[str, dict[str, Any]]) -> None:
+    async with library_pair(anyio_backend, ping_interval=None) as (client, server, _):
+        async with started(websocket_transport(server)) as sink:
+            await client.send("{}")
+            assert await sink.until_messages(1) == [b"{}"]
+
+
+async def test_the_librarys_keep_alive_gives_nobody_up(anyio_backend: tuple[str, dict[str, Any]]) -> None:
+    async with library_pair(anyio_backend, ping_interval=0.01, ping_timeout=0.02) as (client, server, _):
+        transport = websocket_transport(server)
+        async with started(transport) as sink, started(websocket_transport(client)):
+            transport.pause_reading()
+            with anyio.move_on_after(0.15):
+                await sink.until_input_ended()
+            assert sink.log == []
+            transport.resume_reading()
+
+
+async def test_a_connection_of_another_kind_of_loop_is_refused(anyio_backend: tuple[str, dict[str, Any]]) -> None:
+    async with library_pair(anyio_backend) as (_, server, _):
+        transport = websocket_transport(server)
+        there = "websocket_trio" if is_asyncio(anyio_backend) else "websocket_asyncio"
+        other = import_module(f"mcpl_core.transports.{there}")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("mcpl_core.transports.websocket._backend", lambda: other)
+            async with event_loop() as loop:
+                with pytest.raises(LocalProtocolError):
+                    await transport.start(RecordingSink(), loop)
+        await transport.aclose()
+
+
+async def test_a_listener_that_cannot_begin_leaves_no_socket() -> None:
+    class Broken:
+        @staticmethod
+        async def listen(*_: Any) -> None:
+            raise RuntimeError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mcpl_core.transports.websocket._backend", lambda: Broken)
+        async with event_loop() as loop:
+            listener = WebSocketListener()
+            with pytest.raises(RuntimeError):
+                await listener.start(loop, Accepted())
+            await listener.aclose()
+
+
 @pytest.mark.parametrize("thing", [object(), None, "ws://localhost/", WebSocketListener])
 async def test_nothing_else_is_taken_over(thing: Any) -> None:
     with pytest.raises(TypeError):
@@ -822,7 +869,7 @@ async def test_many_connections_at_once() -> None:
 async def test_over_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "s"
     async with listening(unix_path=path, path="/mcpl") as (listener, accepted, loop):
-        assert listener.endpoint == f"unix://{path}"
+        assert listener.endpoint == f"ws+unix://{path}"
         with pytest.raises(TransportError):
             await WebSocketListener(unix_path=path).start(loop, accepted)
         client = WebSocketTransport("ws://anything/mcpl", unix_path=path)

@@ -288,6 +288,15 @@ def test_taking_over_a_closed_connection_finds_its_end() -> None:
     assert incoming.ended and code_of(incoming) == 1008
 
 
+def test_taking_over_a_connection_that_the_library_gave_up() -> None:
+    protocol = protocol_of("client")
+    protocol.fail(1011, "keepalive")
+    incoming = Incoming(protocol, LIMIT)
+    assert incoming.take_over([]) == []
+    incoming.lost(None)
+    assert code_of(incoming) == 1006
+
+
 # ---------------------------------------------------------------------------------------- properties
 
 PAYLOADS = st.one_of(st.text(max_size=40).map(str.encode), st.binary(max_size=40), st.just(b"y" * 300))

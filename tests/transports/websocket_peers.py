@@ -16,6 +16,7 @@ from websockets.protocol import Protocol
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
+from mcpl_core.transports.websocket_engine import SILENT_LOGGER
 from tests.transports.recording import LIMIT
 
 
@@ -82,6 +83,8 @@ class ForeignPeer:
         self.stream = stream
         self.protocol = protocol
         self.masks = isinstance(protocol, ClientProtocol)
+        #: Of a server that is open.
+        self.request: Request | None = None
         self._events: list[Frame | Request | Response] = []
 
     async def send(self, *frames: Frame) -> None:
@@ -108,6 +111,17 @@ class ForeignPeer:
                 self._events += self.protocol.events_received()
             return self._events.pop(0)
 
+    async def head(self) -> Response:
+        """The answer to the request, whatever the library makes of it."""
+        data = b""
+        with anyio.fail_after(LIMIT):
+            while b"\r\n\r\n" not in data:
+                data += await self.stream.receive()
+        lines = data.partition(b"\r\n\r\n")[0].decode().split("\r\n")
+        pairs = (line.partition(": ") for line in lines[1:])
+        headers = Headers((name, value) for name, _, value in pairs)
+        return Response(int(lines[0].split()[1]), "", headers)
+
     async def frame(self, opcode: Opcode = Opcode.TEXT) -> bytes:
         """The payload of the next frame, which has this opcode."""
         event = await self.event()
@@ -132,20 +146,28 @@ class ForeignPeer:
 
 
 @asynccontextmanager
+async def raw_client(endpoint: str) -> AsyncIterator[RawStream]:
+    """A connected socket on which nothing was said."""
+    uri = parse_uri(endpoint)
+    with socket.create_connection((uri.host, uri.port)) as sock:
+        yield RawStream(sock)
+
+
+@asynccontextmanager
 async def foreign_client(
     endpoint: str, *headers: tuple[str, str], path: str | None = None
 ) -> AsyncIterator[ForeignPeer]:
     """A client whose request was sent; the next event is the response."""
     uri = parse_uri(endpoint)
-    protocol = ClientProtocol(uri, max_size=None)
+    protocol = ClientProtocol(uri, max_size=None, logger=SILENT_LOGGER)
     request = protocol.connect()
     for name, value in headers:
-        del request.headers[name]
+        if name in request.headers:
+            del request.headers[name]
         request.headers[name] = value
     if path is not None:
         request.path = path
-    with socket.create_connection((uri.host, uri.port)) as sock:
-        stream = RawStream(sock)
+    async with raw_client(endpoint) as stream:
         await stream.send(request.serialize())
         yield ForeignPeer(stream, protocol)
 
@@ -190,9 +212,9 @@ async def tcp_server(handler: Callable[[RawStream], Awaitable[object]]) -> Async
 
 async def accepted_peer(stream: RawStream, *, after: bytes = b"") -> ForeignPeer:
     """The server's part of an opening handshake; ``after`` is sent in one write with the response."""
-    protocol = ServerProtocol(max_size=None)
+    protocol = ServerProtocol(max_size=None, logger=SILENT_LOGGER)
     peer = ForeignPeer(stream, protocol)
-    request = await peer.event()
+    request = peer.request = await peer.event()  # type: ignore[assignment]
     assert isinstance(request, Request)
     protocol.send_response(protocol.accept(request))
     await stream.send(b"".join(protocol.data_to_send()) + after)
@@ -220,8 +242,3 @@ async def answer_http(stream: RawStream, status: str, **headers: str) -> bytes:
     lines = [f"HTTP/1.1 {status}", *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items()), "", ""]
     await stream.send("\r\n".join(lines).encode())
     return request
-
-
-def headers_of(**headers: str) -> Headers:
-    """The library's headers."""
-    return Headers({name.replace("_", "-"): value for name, value in headers.items()})
