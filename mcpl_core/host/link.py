@@ -6,7 +6,8 @@ record. Does not own: what the parts do, and the first look at an incoming messa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, NoReturn
 
 from ..connection import McplConnection
@@ -75,12 +76,15 @@ class ServerLink:
         Raises:
             CapabilityDenied, UnknownFeatureSet, FeatureSetNotEnabled: it may not; that was recorded.
         """
-        for alternatives in (self.row(name).capabilities, *((path,) for path in further)):
-            denied: RpcError | None = self.authority.check(alternatives)
-            if denied is None:
-                denied = self.authority.check_feature_set(feature_set, alternatives)
-            if denied is not None:
-                self.deny(name, denied, feature_set)
+        needs = (self.row(name).capabilities, *((path,) for path in further))
+        checks: list[Callable[[Collection[str]], RpcError | None]] = [
+            self.authority.check,
+            partial(self.authority.check_feature_set, feature_set),
+        ]
+        for check in checks:
+            for alternatives in needs:
+                if (denied := check(alternatives)) is not None:
+                    self.deny(name, denied, feature_set)
 
     def deny(self, name: str, denied: RpcError, feature_set: Any = None) -> NoReturn:
         """Records why a message is refused, and raises the answer. A mismatch of declaration and use is a remark on the

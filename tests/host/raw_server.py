@@ -93,7 +93,7 @@ def message(id: str = "m1", channel: str = "chat:#general", **more: Any) -> Json
     }
 
 
-def incoming(*messages: Json) -> Json:
+def incoming(*messages: Any) -> Json:
     """The params of a ``channels/incoming``."""
     return {"messages": list(messages)}
 
