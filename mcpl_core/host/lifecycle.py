@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 import anyio
 from msgspec import UNSET, UnsetType
 
-from ..errors import InvalidValueError, LocalProtocolError, McplError
+from ..errors import LocalProtocolError, McplError
 from ..protocol import (
     BeforeInferenceChannels,
     InferenceLifecycleParams,
@@ -166,7 +166,7 @@ class Inference:
         )
         try:
             link.connection.push_notification(_LIFECYCLE, notice)
-        except (McplError, InvalidValueError) as exc:
+        except McplError as exc:
             link.audit.record(_LIFECYCLE, "failure", inference_id=self.id, detail=type(exc).__name__)
             return False
         link.audit.record(_LIFECYCLE, "success", inference_id=self.id, detail=phase)
