@@ -19,15 +19,18 @@ from .demo import demo
 from .digest import digest
 from .options import CommandWithTarget
 from .output import CommandError
+from .probe import probe
 from .record import record
 from .relay import relay
 from .replay import replay
+from .running import Stopped
 
 __all__ = ("COMMANDS", "run")
 
 #: Name and function of each command, in the order of ``--help``. The function returns the exit status.
 COMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("demo", demo),
+    ("probe", probe),
     ("relay", relay),
     ("record", record),
     ("replay", replay),
@@ -64,6 +67,8 @@ def run(arguments: list[str]) -> int:
         status: Any = _app(args=arguments, prog_name="mcpl", standalone_mode=False)
     except CommandError as exc:
         return _fail(str(exc), exc.status)
+    except Stopped as exc:
+        return _fail("interrupted", exc.status)
     except (typer.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
     except Exception as exc:

@@ -11,6 +11,7 @@ from ..errors import (
     InvalidResultError,
     InvalidValueError,
     ProcessExitedError,
+    RpcError,
     TransportError,
     UpgradeRefusedError,
 )
@@ -32,6 +33,7 @@ _ADVICE: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionTimeoutError, "is it an MCP server? --timeout SECONDS waits longer"),
     (ConnectionClosedError, "the other side ended it; see what it wrote to its log"),
     (InvalidResultError, "is it an MCP server?"),
+    (RpcError, "that is the server's own answer"),
     (InvalidValueError, "mcpl --help shows what is expected"),
     (TransportError, "is it running, and is this where it is?"),
     (OSError, "look at the name and its permissions"),

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
+
+from .output import safe_text
 
 __all__ = ("Notices",)
 
@@ -46,13 +48,19 @@ class Notices:
         """Something is wrong."""
         self._write(event, text, "yellow", facts)
 
+    def busy(self, text: str) -> AbstractContextManager[object]:
+        """Shows, on a terminal, that something is under way, for the length of a block."""
+        if self._console is None or self._quiet or self._as_json:
+            return nullcontext()
+        return self._console.status(Text(safe_text(text)))
+
     def server_line(self, line: str) -> None:
         """A line that a server wrote to its standard error."""
         if not self._quiet:
             self._write("stderr", line, "", {"line": line}, plain=True)
 
     def _write(self, event: str, text: str, style: str, facts: dict[str, Any], *, plain: bool = False) -> None:
-        line = text if plain else f"mcpl {self._command}: {' '.join(text.split())}"
+        line = text if plain else f"mcpl {self._command}: {safe_text(' '.join(text.split()))}"
         with suppress(OSError):  # nobody reads it any more
             if self._as_json:
                 print(json.dumps({"event": event, "text": text} | facts), file=sys.stderr, flush=True)

@@ -6,6 +6,7 @@ a command. Does not own: what is printed.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,15 @@ from rich.text import Text
 
 from mcpl_core.wire.values import load_lenient
 
-__all__ = ("CommandError", "Output", "read_json", "read_text")
+__all__ = ("CommandError", "Output", "read_json", "read_text", "safe_text")
+
+#: What a terminal acts upon instead of showing it: control characters, and those that turn the writing direction.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2028\u2029\u2066-\u2069]")
+
+
+def safe_text(text: str) -> str:
+    """Text from elsewhere, fit for a terminal: what is no character to be seen is written as its code."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class CommandError(Exception):
@@ -45,6 +54,7 @@ class Output:
 
     def line(self, text: str, style: str = "") -> None:
         """One line. ``style`` is a colour for a terminal."""
+        text = safe_text(text)
         if self._console is None:
             print(text, file=self._file, flush=True)
         else:
@@ -52,7 +62,7 @@ class Output:
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A table whose columns are text on the left and numbers on the right."""
-        cells = [[str(cell) for cell in row] for row in rows]
+        cells = [[safe_text(str(cell)) for cell in row] for row in rows]
         numeric = [all(isinstance(row[index], int) for row in rows) for index in range(len(columns))]
         if self._console is not None:
             table = Table()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -22,7 +21,7 @@ from .failures import failure
 from .listening import ListenOptions
 from .notices import Notices
 from .output import CommandError
-from .running import Stopped, run_until_stopped
+from .running import run_until_stopped
 from .target import Target, TargetOptions
 
 __all__ = ("Relaying",)
@@ -35,38 +34,33 @@ class Relaying:
     Args:
         connecting, listening: the options.
         notices: where to say what happens.
-        recorder: records what passes.
     """
 
     connecting: TargetOptions
     listening: ListenOptions
     notices: Notices
-    recorder: Recorder | None = None
+    _recorder: Recorder | None = None
     _numbers: dict[int, int] = field(default_factory=dict)
     _failed: OSError | None = None
     _starting: bool = False
 
-    def run(self) -> int:
+    def run(self, recorder: Recorder | None = None) -> int:
         """Relays until it is over or somebody says stop. Returns the exit status.
+
+        Args:
+            recorder: records what passes.
 
         Raises:
             CommandError: it could not be done, or a side failed.
+            Stopped: somebody said stop twice.
         """
+        self._recorder = recorder
         target = self.connecting.target(self.notices.server_line)
         self._starting = target.is_command
-        recorder: AbstractContextManager[object] = self.recorder or nullcontext()
-        with recorder:
-            try:
-                return self._listen(target) if self.listening.listen else self._stdio(target)
-            except Stopped as exc:
-                return exc.status
-            except TransportError as exc:
-                raise failure(exc, command=self._starting, stderr_shown=True) from exc
-            finally:
-                if self.recorder is not None:
-                    self.notices.say(
-                        "recorded", f"{self.recorder.count} messages recorded", messages=self.recorder.count
-                    )
+        try:
+            return self._listen(target) if self.listening.listen else self._stdio(target)
+        except TransportError as exc:
+            raise failure(exc, command=self._starting, stderr_shown=True) from exc
 
     def _stdio(self, target: Target) -> int:
         left = StdioTransport(max_message_bytes=self.connecting.max_message_bytes)
@@ -130,8 +124,8 @@ class Relaying:
                 self.notices.warn("problem", str(error), connection=number)
 
         relay.on_error(report)
-        if self.recorder is not None:
-            relay.on_message(self.recorder.observer(connection=number))
+        if self._recorder is not None:
+            relay.on_message(self._recorder.observer(connection=number))
 
     def _status(self) -> int:
         if self._failed is not None:

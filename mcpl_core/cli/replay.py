@@ -24,7 +24,7 @@ from .listening import ListenOptions
 from .notices import Notices
 from .options import with_option_groups
 from .output import CommandError, Output
-from .running import Stopped, run_until_stopped
+from .running import run_until_stopped
 from .target import TargetOptions
 
 __all__ = ("replay",)
@@ -85,8 +85,6 @@ def replay(
 
     try:
         report = run_until_stopped(work)
-    except Stopped as exc:
-        return exc.status
     except McplError as exc:
         raise failure(exc) from exc
     if as_json:
@@ -157,9 +155,7 @@ class _Shown:
         if report.error is not None:
             self.output.line(f"the connection failed: {report.error}", "red")
         if report.redacted:
-            self.output.line(
-                f"{report.redacted} messages were sent as recorded, with something taken out of them", "yellow"
-            )
+            self.output.line(f"sent with something taken out of them: {report.redacted}", "yellow")
         count = len(report.differences)
         verdict = "no differences" if not count else f"{count} difference{'s' if count > 1 else ''}"
         self.output.line(f"{report.sent} sent, {report.matched} matched: {verdict}", "green" if report.same else "red")
