@@ -86,8 +86,7 @@ class FileOutboxStore:
                         self._database.execute(_KEEP, (principal, event_id, text))
                 self._database.execute("COMMIT")
             except BaseException:
-                if self._database.in_transaction:
-                    self._database.execute("ROLLBACK")
+                self._database.rollback()
                 raise
 
     def close(self) -> None:

@@ -6,18 +6,19 @@ Over a byte stream a message is a line, over a WebSocket it is a text message.
 from __future__ import annotations
 
 import json
+import sys
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
 import anyio
-from anyio.abc import ByteStream
+from anyio.abc import ByteStream, Process
 
 from mcpl_core import McplConnection
 from mcpl_core.server import McplServer
 
-__all__ = ("ALL_PATHS", "RawHost", "hosted", "memory_byte_streams")
+__all__ = ("ALL_PATHS", "Lines", "RawHost", "hosted", "memory_byte_streams", "spawned")
 
 Json = dict[str, Any]
 
@@ -203,6 +204,41 @@ class _MemoryByteStream(ByteStream):
     async def aclose(self) -> None:
         self._send.close()
         self._receive.close()
+
+
+class _Pipes(ByteStream):
+    """The pipes of a child, as one stream."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._stdin, self._stdout = process.stdin, process.stdout
+
+    async def send(self, item: bytes) -> None:
+        await self._stdin.send(item)
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        return await self._stdout.receive(max_bytes)
+
+    async def send_eof(self) -> None:
+        await self._stdin.aclose()
+
+    async def aclose(self) -> None:
+        await self._stdin.aclose()
+        await self._stdout.aclose()
+
+
+@asynccontextmanager
+async def spawned(*command: str, stderr: Any = None) -> AsyncIterator[tuple[RawHost, Process]]:
+    """A raw host at the pipes of a Python program, which ends with the block."""
+    with anyio.fail_after(20):
+        async with await anyio.open_process([sys.executable, *command], stderr=stderr) as process:
+            try:
+                yield RawHost(Lines(_Pipes(process))), process
+            finally:
+                if process.returncode is None:
+                    with suppress(ProcessLookupError):
+                        process.kill()
 
 
 def memory_byte_streams() -> tuple[ByteStream, ByteStream]:

@@ -77,6 +77,20 @@ async def test_a_flush_writes_what_was_noted_and_nothing_else() -> None:
     assert store.batches == [[done("1"), done("2")]]
 
 
+async def test_of_two_flushes_at_once_one_has_nothing_left() -> None:
+    store = Recorder()
+    store.hold = threading.Event()
+    journal = Journal(store)
+    journal.note(done("1"))
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(journal.write, [])
+            tasks.start_soon(journal.write, [])
+            await anyio.wait_all_tasks_blocked()
+            store.hold.set()
+    assert store.batches == [[done("1")]]
+
+
 async def test_one_write_at_a_time_in_order_while_the_event_loop_goes_on() -> None:
     store = Recorder()
     store.hold = threading.Event()

@@ -263,6 +263,14 @@ async def test_dropped_events_leave_the_disk_too() -> None:
     assert store.ids == [("p", "2")]
 
 
+async def test_without_a_disk_there_is_nothing_to_flush_or_to_close() -> None:
+    outbox = Outbox()
+    await outbox.put(["p"], event("1"))
+    await outbox.flush()
+    outbox.close()
+    assert outbox.waiting("p") == 1
+
+
 async def test_a_put_that_is_cancelled_is_done_or_not() -> None:
     store = MemoryStore()
     outbox = Outbox(store=store)

@@ -192,6 +192,13 @@ def test_a_default_that_json_cannot_carry_is_refused() -> None:
         schema_of(model(f), "t")
 
 
+def test_a_default_that_would_be_shared_is_refused() -> None:
+    def f(a: Any = bytearray(b"x")) -> None: ...  # noqa: B008
+
+    with pytest.raises(LocalProtocolError):
+        model(f)
+
+
 # -- results
 
 

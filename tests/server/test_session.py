@@ -428,6 +428,21 @@ async def test_a_host_that_leaves_initialized_out_is_told_once_it_is_ready() -> 
         await host.next("notifications/tools/list_changed")
 
 
+async def test_a_session_that_is_over_or_did_not_begin_is_told_nothing() -> None:
+    made = server()
+    kept: list[Any] = []
+    async with hosted(made) as host:
+        while not made.sessions:
+            await anyio.lowlevel.checkpoint()
+        made.tool(name="early")(lambda: None)
+        await host.begin("tools")
+        await host.settled()
+        assert list(host.heard) == []
+        kept += made.sessions
+    kept[0].tools_changed()
+    made.tool(name="late")(lambda: None)
+
+
 async def test_a_handshake_carries_the_manifest_so_it_is_not_announced() -> None:
     made = server()
     async with hosted(made) as host:

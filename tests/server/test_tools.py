@@ -102,6 +102,7 @@ def test_arguments_arrive_as_their_types() -> None:
         ({"query": "a", "limit": True}, "$.limit"),
         ({"query": "a", "limit": "3"}, "$.limit"),
         ({"query": "a", "kind": "old"}, "$.kind"),
+        ({"query": "a", "limit": 3.0, "kind": "old"}, "$.kind"),
         ({"query": "a", "where": {"x": 1, "y": "b"}}, "$.where.y"),
         ({"query": "a", "tags": ["b", 1]}, "$.tags[1]"),
     ],

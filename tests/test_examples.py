@@ -1,0 +1,159 @@
+"""The examples run, and do what their first lines say."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import anyio
+import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from mcpl_core import McplConnection
+from tests.server.raw_host import Lines, hosted, spawned
+
+pytestmark = pytest.mark.anyio
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+HOOK = "contextHooks.beforeInference."
+TURN = {"inferenceId": "i", "conversationId": "c", "turnIndex": 0, "model": {"id": "m"}}
+
+
+def path(name: str) -> str:
+    return str(EXAMPLES / name)
+
+
+def load(name: str) -> ModuleType:
+    """A fresh copy of an example, without what stands under its main guard."""
+    spec = importlib.util.spec_from_file_location(name, path(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# -- memory_server.py
+
+
+async def test_the_memory_remembers_recalls_and_tells() -> None:
+    async with spawned(path("memory_server.py")) as (host, _):
+        await host.begin("tools", "pushEvents", HOOK + "observe", HOOK + "inject.beforeUser")
+        call = host.request(
+            "tools/call", {"name": "remember", "arguments": {"text": "the bread is baked", "importance": 5}}
+        )
+        await host.send(call)
+        assert (await host.answer(call["id"]))["result"] == {"content": [{"type": "text", "text": "kept"}]}
+        event = await host.next("push/event")
+        assert event["params"]["tags"] == ["memory:new"]
+        assert event["params"]["payload"]["content"] == [{"type": "text", "text": "remembered: the bread is baked"}]
+        await host.reply(event, {"accepted": True})
+        found = await host.tool("search", {"word": "Bread"})
+        assert found["structuredContent"] == {"result": ["the bread is baked"]}
+
+        turn = await host.result("context/beforeInference", {**TURN, "userMessage": "Where is the bread"})
+        assert turn["featureSet"] == "memory.recall"
+        (injection,) = turn["contextInjections"]
+        assert (injection["position"], injection["namespace"]) == ("beforeUser", "memory")
+        assert "the bread is baked" in injection["content"][0]["text"]
+        for message in (None, "hello there"):
+            turn = await host.result("context/beforeInference", {**TURN, "userMessage": message})
+            assert turn["contextInjections"] == []
+
+
+async def test_the_memory_is_a_plain_mcp_server_too() -> None:
+    async with spawned(path("memory_server.py")) as (host, _):
+        await host.initialize(mcpl=False)
+        assert (await host.tool("remember", {"text": "a", "importance": 5}))["content"][0]["text"] == "kept"
+        assert [tool["name"] for tool in (await host.result("tools/list"))["tools"]] == ["remember", "search"]
+        await host.settled()
+        assert list(host.heard) == []
+
+
+async def test_the_memory_keeps_its_principals_apart() -> None:
+    memory: Any = load("memory_server")
+    async with hosted(memory.server, principal="alice") as alice, hosted(memory.server, principal="bob") as bob:
+        for host in (alice, bob):
+            await host.begin("tools")
+        await alice.tool("remember", {"text": "a secret"})
+        assert (await bob.tool("search", {"word": "secret"}))["structuredContent"] == {"result": []}
+        assert (await alice.tool("search", {"word": "secret"}))["structuredContent"] == {"result": ["a secret"]}
+
+
+async def test_the_memory_serves_many_hosts_over_websockets() -> None:
+    memory: Any = load("memory_server")
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            where = await tasks.start(
+                lambda task_status: memory.server.listen("ws://127.0.0.1:0", task_status=task_status)
+            )
+            for _ in range(2):
+                async with McplConnection.connect(where) as connection:
+                    hello = {
+                        "protocolVersion": "2025-11-25",
+                        "capabilities": {},
+                        "clientInfo": {"name": "h", "version": "1"},
+                    }
+                    assert (await connection.send_request("initialize", hello))["serverInfo"]["name"] == "memory"
+                    result = await connection.send_request("tools/call", {"name": "search", "arguments": {"word": "x"}})
+                    assert result["structuredContent"] == {"result": []}
+            tasks.cancel_scope.cancel()
+
+
+# -- chat_bridge.py
+
+
+async def test_the_bridge_carries_what_is_said_both_ways() -> None:
+    async with spawned(path("chat_bridge.py"), "0", stderr=subprocess.PIPE) as (host, process):
+        assert process.stderr is not None
+        said = (await BufferedByteReceiveStream(process.stderr).receive_until(b"\n", 1000)).decode()
+        port = int(said.rsplit(" ", 1)[1])
+        await host.begin("channels.register", "channels.incoming", "channels.publish")
+        register = await host.next("channels/register")
+        (channel,) = register["params"]["channels"]
+        assert channel == {"id": "chat:room", "type": "chat", "label": "The room", "direction": "bidirectional"}
+        await host.reply(register, {"results": [{"id": "chat:room", "accepted": True}]})
+
+        alice = Lines(await anyio.connect_tcp("127.0.0.1", port))
+        bob = Lines(await anyio.connect_tcp("127.0.0.1", port))
+        await alice.send_text("Alice")
+        for text, tag in (("hello", "chat:ambient"), ("@agent are you there", "chat:mention")):
+            await alice.send_text(text)
+            incoming = await host.next("channels/incoming")
+            (message,) = incoming["params"]["messages"]
+            assert (message["author"]["name"], message["content"]) == ("Alice", [{"type": "text", "text": text}])
+            assert tag in message["tags"]
+            results = [{"messageId": message["messageId"], "accepted": True}]
+            await host.reply(incoming, {"results": results})
+
+        await bob.send_text("Bob")
+        published = await host.result("channels/publish", {"channelId": "chat:room", "content": "I am"})
+        assert published["delivered"] is True
+        assert await alice.receive_text() == "agent: I am"
+        assert (await host.result("channels/publish", {"channelId": "x", "content": "I am"}))["delivered"] is False
+
+        # Without the grant what is said stays in the room.
+        await host.grant("channels.publish")
+        await alice.send_text("secret")
+        await host.result("channels/publish", {"channelId": "chat:room", "content": "bye"})
+        assert await alice.receive_text() == "agent: bye"
+        await host.settled()
+        assert list(host.heard) == []
+
+        await alice.aclose()
+        await bob.aclose()
+        assert isinstance(host.wire, Lines)
+        await host.wire.send_eof()
+        assert await process.wait() == 0
+
+
+# -- echo_server.py
+
+
+async def test_the_echo_server_says_it_again() -> None:
+    async with spawned(path("echo_server.py")) as (host, _):
+        await host.begin("tools")
+        assert (await host.tool("echo", {"text": "a"}))["content"][0]["text"] == "a"
