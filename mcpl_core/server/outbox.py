@@ -27,7 +27,7 @@ from .journal import Change, Journal, OutboxStore
 
 __all__ = ("DEFAULT_OUTBOX_LIMIT", "Attempts", "Outbox", "Taker", "retry_delay")
 
-logger = logging.getLogger("mcpl_core")
+_logger = logging.getLogger("mcpl_core")
 
 #: Events kept for one principal; beyond it the oldest is dropped.
 DEFAULT_OUTBOX_LIMIT = 1000
@@ -94,7 +94,7 @@ class Outbox:
         try:
             event = decode_typed(text, PushEventParams)
         except InvalidValueError as exc:
-            logger.warning("outbox: event %s cannot be read and is dropped: %s", event_id, exc)
+            _logger.warning("outbox: event %s cannot be read and is dropped: %s", event_id, exc)
             self._note(principal, event_id)
         else:
             self._entries.setdefault(principal, OrderedDict())[event_id] = _Entry(event)
@@ -129,7 +129,7 @@ class Outbox:
         while len(entries) > self.limit:
             oldest = next(iter(entries))
             self.dropped += 1
-            logger.warning("outbox: %d events wait for %s; %s is dropped", self.limit, principal, oldest)
+            _logger.warning("outbox: %d events wait for %s; %s is dropped", self.limit, principal, oldest)
             self._remove(principal, oldest)
 
     # -- connections
