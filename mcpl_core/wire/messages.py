@@ -213,8 +213,12 @@ def _classify_response(env: _Envelope, text: bytes) -> Message:
     id, result, error = env.id, env.result, env.error
     if type(id) is not int and type(id) is not str:
         id = read_id(id)
-    if env.jsonrpc != "2.0" or (result is _ABSENT and error is _ABSENT):
-        return _classify_no_response(env, id, text)
+    if env.jsonrpc != "2.0":
+        return _classify_invalid(env, text)
+    if result is _ABSENT and error is _ABSENT:
+        # Some peers answer so when a result is undefined.
+        detail = "neither a method nor a result nor an error"
+        return _classify_invalid(env, text) if id is None else _malformed("empty", detail, text, id, id)
     # Some peers write `"error": null` beside a result: null says that there is no error.
     failed = error is not _ABSENT and (result is _ABSENT or bytes(error) != b"null")
     if failed and (id is not None or env.id is None):
@@ -224,23 +228,14 @@ def _classify_response(env: _Envelope, text: bytes) -> Message:
     return Success(id, result)
 
 
-def _classify_no_response(env: _Envelope, id: Id | None, text: bytes) -> Malformed:
-    if env.result is not _ABSENT or env.error is not _ABSENT:
-        return _malformed("invalid-response", "jsonrpc is not 2.0", text)
-    if id is None or env.jsonrpc != "2.0":
-        return _classify_invalid(env, text)
-    # Some peers answer so when a result is undefined.
-    return _malformed("empty", "neither a method nor a result nor an error", text, id, id)
-
-
 def _classify_invalid(env: _Envelope, text: bytes) -> Malformed:
     """Valid JSON that is no message: which answer does it get, if any (JSON-RPC 2.0 section 5)?"""
+    old = env.jsonrpc != "2.0"
     if env.result is not _ABSENT or env.error is not _ABSENT:
         # Whatever looks like a response is never answered, or two peers could argue without end.
-        return _malformed("invalid-response", "it has a method and a result or an error", text)
-    detail = "there is no method" if env.method is UNSET else "method is not a string"
-    if env.jsonrpc != "2.0":
-        detail = "jsonrpc is not 2.0"
+        detail = "jsonrpc is not 2.0" if old else "a method, and a result or an error"
+        return _malformed("invalid-response", detail, text)
+    detail = "jsonrpc is not 2.0" if old else "no method" if env.method is UNSET else "method is not a string"
     if env.id is UNSET:
         return _malformed("invalid-request", detail, text)
     id = read_id(env.id)

@@ -251,9 +251,10 @@ class Peer(Generic[W]):
             LocalProtocolError: no request with this id is waiting.
         """
         # ``True`` and ``1.0`` are found where ``1`` is, and would be written as themselves.
-        if (type(id) is not int and type(id) is not str) or id not in self._in_flight:
+        state = self._in_flight.get(id) if type(id) is int or type(id) is str else None
+        if state is None:
             raise LocalProtocolError(f"no request with id {id!r:.100} is waiting for an answer")
-        return self._in_flight[id] is not _TAKEN_BACK
+        return state is not _TAKEN_BACK
 
     def _settle(self, id: Id, text: bytes | None) -> bytes | None:
         del self._in_flight[id]

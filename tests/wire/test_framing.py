@@ -61,6 +61,7 @@ LIMITS = {
     "twice, each reported once": (b"x" * 100 + b"\nok\n" + b"y" * 100 + b"\n", 5, [b"ok"], 2),
     "twice in a row": (b"x" * 100 + b"\n" + b"y" * 100 + b"\nok\n", 5, [b"ok"], 2),
     "only white space": (b" " * 100 + b"\nok\n", 5, [b"ok"], 1),
+    "anew for each line": (b"1\r\n12345\r\n123456789\n12345\r\n12345\r", 5, [b"1", b"12345", b"12345", b"12345"], 1),
     "many short lines are not one long line": (b"1234\n" * 100, 5, [b"1234"] * 100, 0),
 }
 
@@ -114,7 +115,7 @@ def test_empty_pieces_change_nothing() -> None:
 
 def test_the_end_of_the_input_leaves_nothing_behind() -> None:
     decoder = LineDecoder(5)
-    decoder.feed(b"123456")
+    decoder.feed(b"12345678")
     assert decoder.finish() == []
     assert decoder.feed(b"ok\n") == [b"ok"]
     assert len(decoder.errors) == 1
@@ -180,6 +181,7 @@ def test_lines_survive_any_chunking(lines: list[bytes], data: st.DataObject) -> 
         (b'{\r\n  "a": 1\n}', b'{    "a": 1 }\n'),
         (b'"\\n\\r"', b'"\\n\\r"\n'),
         (b"[1,\r2]", b"[1, 2]\n"),
+        (b"[1,\n2]", b"[1, 2]\n"),
         (b"", b"\n"),
     ],
 )

@@ -364,6 +364,19 @@ def test_an_id_that_no_answer_can_carry(char: str, times: int) -> None:
     assert problem(peer.receive(given.replace(b'"2.0"', b'"1.0"'))) == ("invalid-request", None)
 
 
+def test_an_answer_may_be_as_long_as_the_limit() -> None:
+    shortest = len(encode_failure("x" * 200, -32600, "Invalid Request: "))
+    given = encode_request("x" * 200, "m")
+    asked(Peer(max_message_bytes=shortest), given)
+    assert problem(Peer[None](max_message_bytes=shortest - 1).receive(given)) == ("invalid-id", None)
+    for room, reply_id in ((0, "x" * 200), (-1, None)):
+        invalid = encode_request("x" * 200, "m").replace(b'"2.0"', b'"1.0"')
+        event = Peer[None]().receive(invalid)
+        assert isinstance(event, Problem) and event.reply is not None
+        peer: Peer[None] = Peer(max_message_bytes=len(event.reply) + room)
+        assert problem(peer.receive(invalid)) == ("invalid-request", reply_id)
+
+
 @given(st.text(max_size=60), st.integers(0, 400))
 def test_every_request_that_is_delivered_can_be_answered(id: str, limit: int) -> None:
     peer: Peer[None] = Peer(max_message_bytes=limit)

@@ -449,12 +449,16 @@ NESTED = st.recursive(
 )
 
 
-@given(NESTED, st.integers(0, 12), st.integers(0, 14), st.sampled_from([None, 1]), st.booleans())
-def test_depth_is_exact(value: Any, limit: int, more: int, indent: int | None, ascii: bool) -> None:
+@given(NESTED, st.lists(NESTED, max_size=3), st.integers(0, 5), st.sampled_from([None, 1]), st.booleans())
+@example([[], [[]]], [], 0, None, True)
+@example([[[]], [], [], [[], [[]]], []], [], 0, None, True)
+@example({"]": {"[": [{}, {"}": "{"}]}}, ["\\", '"', "]]"], 3, 1, False)
+def test_depth_is_exact(value: Any, beside: list[Any], more: int, indent: int | None, ascii: bool) -> None:
     for _ in range(more):
-        value = [value]
+        value = [*beside, value]
     text = json.dumps(value, indent=indent, ensure_ascii=ascii).encode()
-    assert depth_exceeds(text, limit) is (_depth(text) > limit)
+    depth = _depth(text)
+    assert [depth_exceeds(text, limit) for limit in range(depth + 3)] == [True] * depth + [False] * 3
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 255, 256])
