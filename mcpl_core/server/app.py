@@ -397,4 +397,5 @@ class McplServer:
 
 def _principal_of(connection: McplConnection) -> str:
     principal = getattr(connection.transport, "principal", None)
-    return LOCAL_PRINCIPAL if principal is None else str(principal)
+    # True is what an ``authenticate`` says that only lets in.
+    return LOCAL_PRINCIPAL if principal is None or principal is True else str(principal)
