@@ -97,7 +97,6 @@ class McplHost:
         """Says goodbye to all servers, within ``close_timeout``; then the iteration over events ends. Any number of
         times."""
         self._closed = True
-        # Also when the host is cancelled: a child process deserves the end of its input before its end.
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as closing:
                 for server in list(self._servers.values()):
@@ -105,15 +104,16 @@ class McplHost:
         self._hub.delivery.queue.close()
 
     async def _close(self, server: HostedServer) -> None:
+        """Closes one server for good, within ``close_timeout`` and whatever happens to the caller: a child process
+        deserves the end of its input before its own."""
         server.reconnect = False
-        try:
-            session = server.session
-        except McplError:
-            pass
-        else:
+        with anyio.CancelScope(shield=True):
             with anyio.move_on_after(self._hub.settings.close_timeout):
-                await session.aclose()
-        server.scope.cancel()
+                if server.state == "ready":
+                    await server.session.aclose()
+            server.scope.cancel()
+            with anyio.move_on_after(self._hub.settings.close_timeout):
+                await server.wait("closed")
 
     # ------------------------------------------------------------------------------------ servers
 
@@ -173,8 +173,8 @@ class McplHost:
             try:
                 await self._first(server)
             except BaseException:
-                server.scope.cancel()
                 self._servers.pop(id, None)
+                await self._close(server)
                 raise
         return server
 
@@ -184,9 +184,7 @@ class McplHost:
 
     async def remove(self, id: str) -> None:
         """Closes a server and forgets it. What it sent is still known, should it come back."""
-        server = self._servers.pop(id)
-        with anyio.CancelScope(shield=True):
-            await self._close(server)
+        await self._close(self._servers.pop(id))
         self._table.forget(id)
         self._hub.delivery.forget(id)
 
@@ -202,9 +200,9 @@ class McplHost:
         sessions = []
         for each in chosen:
             each.policy = policy
-            if each.state == "ready":
-                each.session.adopt(policy)
-                sessions.append(each.session)
+            if each.attempt is not None:
+                each.attempt.adopt(policy)
+                sessions.append(each.attempt)
         async with anyio.create_task_group() as tasks:
             for session in sessions:
                 tasks.start_soon(self._tell_policy, session, policy)
@@ -247,7 +245,7 @@ class McplHost:
         try:
             connection = await server.dialer.dial()
             session = HostSession(self._hub, server.id, connection, server.policy, require_mcpl=server.require_mcpl)
-            ready.session = session
+            ready.session = server.attempt = session
             await session.run(task_status=ready)
             server.failure = connection.close_reason
         except Exception as exc:
@@ -256,6 +254,7 @@ class McplHost:
                 server.reconnect = False
             audit.record("connection", "failure", code="not_connected", detail=type(exc).__name__)
         finally:
+            server.attempt = None
             if server.state == "ready":
                 server.move("connecting")
         return ready.told

@@ -91,6 +91,8 @@ class HostedServer(RemoteServer):
         self.require_mcpl = require_mcpl
         #: Whether its policy is its own, and not its host's.
         self.own_policy = False
+        #: The session that is being made, or is the one of the moment: other rules must reach it before it is ready.
+        self.attempt: HostSession | None = None
         #: Ends its supervision.
         self.scope = anyio.CancelScope()
         self._session: HostSession | None = None
