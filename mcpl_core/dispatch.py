@@ -191,19 +191,26 @@ class Dispatcher:
         """
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            self.wake()
-            if self._connection.is_closed:
-                self._input_ended = True
-            if not self._input_ended:
-                await self._news
-            with anyio.move_on_after(grace):
-                while not self._stopped and (self._busy or self._connection._has_unread()):
-                    self._news = self._loop.waiter()
-                    await self._news
-            self._connection._finish_draining()
+            try:
+                await self._run(grace)
+            finally:
+                # A worker that begins after the others were cancelled would be cancelled by nobody.
+                self._tasks = None
             tasks.cancel_scope.cancel()
         if not self._input_ended:
             raise LocalProtocolError("a handler cancelled the task that it runs in")
+
+    async def _run(self, grace: float) -> None:
+        self.wake()
+        if self._connection.is_closed:
+            self._input_ended = True
+        if not self._input_ended:
+            await self._news
+        with anyio.move_on_after(grace):
+            while not self._stopped and (self._busy or self._connection._has_unread()):
+                self._news = self._loop.waiter()
+                await self._news
+        self._connection._finish_draining()
 
     # -- called by the connection, synchronously
 

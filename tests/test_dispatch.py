@@ -926,6 +926,39 @@ async def test_a_message_that_comes_as_serving_is_cancelled_can_be_pulled(steps:
         assert steps.log == []
 
 
+async def test_messages_that_come_while_the_last_handler_cleans_up(steps: Steps) -> None:
+    """Serving was cancelled, and waits for a handler that takes its time; nothing new begins meanwhile."""
+    cleaned = anyio.Event()
+
+    async def slow(message: Request) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await cleaned.wait()
+
+    async with McplConnection(transport := ScriptedTransport()) as connection:
+        scope = anyio.CancelScope()
+
+        async def serve() -> None:
+            with scope:
+                await connection.serve({"slow": slow, "m": steps.handler})
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(serve)
+                await anyio.wait_all_tasks_blocked()
+                transport.feed(Served._request(1, "slow"))
+                await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+                for id in range(2, 5):
+                    await anyio.wait_all_tasks_blocked()
+                    transport.feed(Served._request(id, "m"))
+                cleaned.set()
+            assert [(await connection.next_message()).method for _ in range(3)] == ["m", "m", "m"]
+        assert steps.log == []
+
+
 async def test_a_router_may_serve_many_connections() -> None:
     router = Router({"m": lambda message: message.params})
     async with serving(router) as one, serving(router) as two:
