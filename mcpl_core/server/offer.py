@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..capabilities import VOCABULARY, Vocabulary
+from ..errors import InvalidValueError
 from ..manifest import ManifestTracker
 from ..protocol import METHODS, MethodTable
 from .calling import ArgumentCheck
@@ -38,6 +39,9 @@ class Settings:
         event_timeout: seconds to wait for the answer to an event.
         event_window: events on their way to one host at once.
         event_attempts: attempts at an event that a host fails at (-32603) or puts off (``queue_full``).
+
+    Raises:
+        InvalidValueError: a number that must be positive is not (its name).
     """
 
     handler_limit: int = 100
@@ -49,6 +53,16 @@ class Settings:
     event_timeout: float = 30.0
     event_window: int = 16
     event_attempts: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("handler_limit", "event_window", "event_attempts"):
+            if getattr(self, name) < 1:
+                raise InvalidValueError(name, "at least one")
+        if self.page_size is not None and self.page_size < 1:
+            raise InvalidValueError("page_size", "at least one, or None")
+        for name in ("inference_timeout", "first_retry", "longest_retry", "event_timeout"):
+            if not getattr(self, name) > 0:
+                raise InvalidValueError(name, "more than nothing, in seconds")
 
 
 class DeclaredTool(NamedTuple):

@@ -1,18 +1,21 @@
 """The way of a host's messages to their handlers, with the question of authority asked on arrival.
 
 Owns: that a message which its sender may not send now is refused as it is taken from the wire, before anything behind
-it is looked at. A handler that waited for a worker asks again: a reduction reaches what was queued before it, an
-expansion does not. Does not own: the answer to the question (``session``).
+it is looked at; and that a message has the form that its method has (SPEC 4.1). A handler that waited for a worker asks
+again: a reduction reaches what was queued before it, an expansion does not. Does not own: the answer to the question
+(``session``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..dispatch import Handler, Router
-from ..errors import RpcError
-from ..protocol import MethodTable
+from ..errors import InvalidRequest, RpcError
+from ..protocol import Method, MethodTable
+from ..wire.messages import Notification, Request
 
 __all__ = ("GatedRouter",)
 
@@ -29,10 +32,22 @@ class GatedRouter(Router):
         super().__init__(methods=methods)
         self.inline = self._gate = _Gate(denial)
 
+    def add(self, method: str, handler: Handler, *, ordered: bool | None = None, inline: bool = False) -> None:
+        """As ``Router.add``; the handler gets messages of the method's form alone."""
+        entry = self._methods.get(method)
+        formed = handler if entry is None else partial(_in_form, entry, handler)
+        super().add(method, formed, ordered=ordered, inline=inline)
+
     def add_gated(self, method: str, handler: Handler, *, ordered: bool | None = None) -> None:
         """As ``add``, for a handler that waits for a worker: the question is asked on arrival."""
         self.add(method, handler, ordered=ordered)
         self._gate.waiting.add(method)
+
+
+def _in_form(entry: Method, handler: Handler, message: Request | Notification) -> Any:
+    if not entry.has_form("request" if isinstance(message, Request) else "notification"):
+        raise InvalidRequest(message=f"{entry.name} is a {entry.form}")
+    return handler(message)
 
 
 class _Gate(dict[str, Handler]):

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import UNSET
 
 from ..connection import McplConnection
 from ..dispatch import Router
@@ -271,7 +272,7 @@ class ServerSession:
             raise MethodNotFound(message="this host did not advertise MCPL in its handshake")
         form: MessageForm = "request" if isinstance(message, Request) else "notification"
         try:
-            update = self.policy.update(message.params, form)
+            update = self.policy.update(_policy_params(message), form)
         finally:
             self._policy_changed()
         outcome = update.outcome
@@ -316,6 +317,15 @@ class ServerSession:
         entry = self.offer.methods[method.INFERENCE_CHUNK]
         chunk: InferenceChunkParams = decode_params(entry, message.raw_params, "notification")
         self.calls.take_chunk(chunk)
+
+
+def _policy_params(message: Request | Notification) -> Any:
+    try:
+        # Absent params say no more than an empty object.
+        return UNSET if message.params is None else message.params
+    except InvalidParams:
+        # No JSON object: as malformed as any, and what is malformed leaves no grant (SPEC 5.4).
+        return []
 
 
 def _nothing(message: Request | Notification) -> None:

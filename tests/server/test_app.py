@@ -475,6 +475,33 @@ async def test_listening_serves_many_and_one_that_breaks_touches_no_other() -> N
     assert made.sessions == ()
 
 
+async def test_a_host_that_does_not_read_costs_the_others_nothing() -> None:
+    made = server(settings=Settings(event_window=4))
+    large = "x" * 300_000
+
+    async def use(where: str) -> None:
+        stuck, alive = [await dial(where) for _ in range(2)]
+        for host in (stuck, alive):
+            await host.begin("tools", "pushEvents")
+        for number in range(20):
+            await made.push_event("s.push", large, event_id=str(number))
+            made.tool(name=f"t{number}")(lambda: None)
+            with made.edit_manifest() as manifest:
+                manifest["n"] = number
+        for number in range(20):
+            event = await alive.next("push/event")
+            assert event["params"]["eventId"] == str(number)
+            await alive.reply(event, {"accepted": True})
+        assert (await alive.result("mcpl/manifest"))["n"] == 19
+        (behind, _) = sorted(made.sessions, key=lambda session: -session.connection.stats.pending)
+        # The window bounds what is on its way to it.
+        assert behind.connection.stats.pending == 4
+        for host in (stuck, alive):
+            await host.wire.aclose()
+
+    await served_over(made, "tcp://127.0.0.1:0", use, principal=lambda connection: str(id(connection)))
+
+
 async def test_who_is_at_the_other_end_is_the_local_user_unless_said_otherwise() -> None:
     made = server()
 

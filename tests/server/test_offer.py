@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mcpl_core import InvalidValueError
 from mcpl_core.manifest import ManifestTracker
 from mcpl_core.server import Outbox
 from mcpl_core.server.offer import DeclaredTool, Offer, Settings
@@ -67,3 +68,22 @@ def test_settings_have_sound_defaults() -> None:
     settings = Settings()
     assert settings.first_retry < settings.longest_retry
     assert settings.page_size is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"handler_limit": 0},
+        {"event_window": 0},
+        {"event_attempts": 0},
+        {"page_size": 0},
+        {"inference_timeout": 0},
+        {"first_retry": 0},
+        {"longest_retry": -1.0},
+        {"event_timeout": float("nan")},
+    ],
+)
+def test_numbers_that_would_stop_a_server_are_refused(change: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        Settings(**change)
+    assert caught.value.code == next(iter(change))

@@ -265,12 +265,39 @@ async def test_a_malformed_policy_is_an_error_and_leaves_no_grant(params: Any, p
         assert (await host.error("tools/call", {"name": "say"}))["data"]["reason"] == "not_ready"
 
 
-async def test_params_that_are_no_json_object_are_an_error() -> None:
+@pytest.mark.spec("5.4-10", "R-grant-2")
+@pytest.mark.parametrize("params", ["[1]", "3", '"x"', '{"effectiveCapabilities":["tools"],"x":1e999}'])
+async def test_params_that_are_no_json_object_leave_no_grant(params: str) -> None:
     async with hosted(server()) as host:
         await host.begin("tools", "pushEvents")
-        error = await host.error("featureSets/update", [1])
-        assert error["code"] == -32602
+        await host.wire.send_text('{"jsonrpc":"2.0","id":"p","method":"featureSets/update","params":' + params + "}")
+        assert (await host.answer("p"))["error"]["code"] == -32602
         assert (await host.error("tools/call", {"name": "say"}))["code"] == -32002
+
+
+@pytest.mark.parametrize("params", [None, {}])
+async def test_a_policy_without_anything_grants_nothing_and_is_answered(params: Any) -> None:
+    async with hosted(server()) as host:
+        await host.initialize()
+        assert (await host.result("featureSets/update", params))["accepted"]
+        error = await host.error("tools/call", {"name": "say"})
+        assert error["data"] == {"capability": "tools"}
+
+
+async def test_a_message_in_the_wrong_form_changes_nothing() -> None:
+    made = server()
+    called: list[Any] = []
+    made.tool(name="note")(lambda: called.append(1))
+    made.on_inference(called.append)
+    async with hosted(made) as host:
+        await host.notify("initialize", PLAIN)
+        assert (await host.error("tools/list"))["code"] == -32600
+        await host.begin("tools", "pushEvents", "inferenceLifecycle")
+        await host.notify("tools/call", {"name": "note"})
+        for name in ("inference/lifecycle", "notifications/initialized", "inference/chunk"):
+            assert (await host.error(name, {"inferenceId": "i", "phase": "started"}))["code"] == -32600
+        await host.tool("say", {"text": "a"})
+    assert called == []
 
 
 async def test_a_notification_before_any_request_disables_and_makes_nobody_ready() -> None:
