@@ -2,8 +2,9 @@
 
 Owns: the fastest way in and out on asyncio. What comes in goes from the read callback to the sink without a task
 switch. The first message of a loop turn is written at once; those that follow in the same turn, and answers that are
-written while the sink is being fed, are joined and written every 8 messages or 64 KiB. Does not own: framing and the
-order of closing (``lines``), and where a socket comes from (``sockets``).
+written while the sink is being fed, are joined and written every 8 messages. A long message goes alone, so what is
+joined stays below 64 KiB. Does not own: framing and the order of closing (``lines``), and where a socket comes from
+(``sockets``).
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ __all__ = ("AsyncioInput", "AsyncioOutput", "Carrier", "Dial", "connect")
 
 #: Short messages that are joined into one write. More would keep the peer idle for longer than a write costs.
 _JOIN_MESSAGES = 8
+
+#: Bytes of a message that is short, so that what is joined stays below ``JOIN_BYTES``.
+_JOIN_LIMIT = JOIN_BYTES // _JOIN_MESSAGES
 
 
 #: What a half stands on when nobody else connects it: one end of a FIFO, or a connected stream socket.
@@ -120,7 +124,6 @@ class AsyncioOutput(Output):
         self._joining = False
         self._held = False
         self._lines: list[bytes] = []
-        self._size = 0
         #: Nothing more is taken.
         self._ended = False
         #: By ``send_eof``, ``finish`` or ``abort``.
@@ -139,31 +142,26 @@ class AsyncioOutput(Output):
         self._put = transport.write
 
     def write(self, message: bytes) -> None:
-        if self._ended:
-            return
-        if len(message) > JOIN_BYTES:
+        if len(message) > _JOIN_LIMIT:
             self._write_long(message)
-            return
-        if b"\n" in message or b"\r" in message:
-            message = encode_line(message)[:-1]
-        if not self._joining:
+        elif self._joining:
+            lines = self._lines
+            lines.append(message)
+            if len(lines) == _JOIN_MESSAGES:
+                self._flush()
+        elif not self._ended:
             self._joining = True
             self._call_soon(self._turn_over)
-            self._put(message + b"\n")
-            return
-        self._lines.append(message)
-        self._size += len(message)
-        if len(self._lines) >= _JOIN_MESSAGES or self._size >= JOIN_BYTES:
-            self._flush()
+            self._put(encode_line(message))
 
     def _write_long(self, message: bytes) -> None:
         self._flush()
-        if b"\n" in message or b"\r" in message:
-            self._put(encode_line(message))
-        else:
+        if len(message) > JOIN_BYTES and b"\n" not in message and b"\r" not in message:
             # Two writes cost less than a copy.
             self._put(message)
             self._put(b"\n")
+        else:
+            self._put(encode_line(message))
 
     def _turn_over(self) -> None:
         self._joining = False
@@ -181,9 +179,12 @@ class AsyncioOutput(Output):
     def _flush(self) -> None:
         lines = self._lines
         if lines:
-            lines.append(b"")
-            self._size = 0
             data = b"\n".join(lines)
+            if data.count(b"\n") >= len(lines) or b"\r" in data:
+                # Somebody's message was pretty-printed. Looking here costs less than looking at each.
+                data = b"".join(map(encode_line, lines))
+            else:
+                data += b"\n"
             lines.clear()
             self._put(data)
 

@@ -47,6 +47,10 @@ class ByteSource(Protocol):
 class ByteSink(Protocol):
     """Where bytes go to."""
 
+    def send_nowait(self, data: bytes, /) -> int:
+        """Sends as much of ``data`` as goes without waiting; how many bytes. A sink that cannot know sends nothing.
+        Never called while ``send`` is under way."""
+
     async def send(self, data: bytes, /) -> None:
         """All of ``data``.
 
@@ -147,6 +151,8 @@ class TaskOutput(Output):
         #: Bytes in the queue and in the send that is under way.
         self._size = 0
         self._wake: Waiter | None = None
+        #: The task waits for something to do.
+        self._idle = False
         #: Nothing more is taken.
         self._ended = False
         self._eof = False
@@ -164,9 +170,16 @@ class TaskOutput(Output):
             # Never copied: its line ending is joined with what follows.
             self._queue.append(message)
             self._queue.append(b"\n")
+            self._size += len(message) + 1
         else:
-            self._queue.append(encode_line(message))
-        self._size += len(message) + 1
+            line = encode_line(message)
+            if self._idle:
+                # The first of a turn; the task joins what follows, and ends the turn.
+                self._idle = False
+                line = line[self._sink.send_nowait(line) :]
+            if line:
+                self._queue.append(line)
+                self._size += len(line)
         if self._size > WRITE_HIGH_WATER:
             self._events.behind = True
         self._awake()
@@ -200,6 +213,7 @@ class TaskOutput(Output):
             if self._ended:
                 break
             self._wake = self._loop.waiter()
+            self._idle = True
             await self._wake
         if self._eof:
             await self._sink.send_eof()
@@ -222,6 +236,7 @@ class TaskOutput(Output):
 
     def _end(self) -> None:
         self._ended = True
+        self._idle = False
         self._events.behind = False
         self._room.open()
 
@@ -281,6 +296,9 @@ class AnyioSink:
         self._stream = stream
         self._closed = False
 
+    def send_nowait(self, data: bytes) -> int:
+        return 0
+
     async def send(self, data: bytes) -> None:
         await self._stream.send(data)
 
@@ -320,6 +338,9 @@ class StreamWriterSink:
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
+
+    def send_nowait(self, data: bytes) -> int:
+        return 0
 
     async def send(self, data: bytes) -> None:
         if self._writer.is_closing():

@@ -66,7 +66,7 @@ def open_input(fd: int, events: InputEvents, loop: EventLoop) -> Input:
     # Only when trio runs.
     from .trio_streams import TrioSource
 
-    return TaskInput(events, loop, TrioSource(_trio_stream(fd), owned=True))
+    return TaskInput(events, loop, TrioSource(_trio_stream(fd), owned=True, direct=True))
 
 
 def open_output(fd: int, events: OutputEvents, loop: EventLoop) -> Output:
@@ -77,7 +77,7 @@ def open_output(fd: int, events: OutputEvents, loop: EventLoop) -> Output:
         return AsyncioOutput(events, loop, _carrier(fd, "wb"), half_close=_is_socket(fd))
     from .trio_streams import TrioSink
 
-    return TaskOutput(events, loop, TrioSink(_trio_stream(fd)))
+    return TaskOutput(events, loop, TrioSink(_trio_stream(fd), direct=True))
 
 
 def open_duplex(fd: int, events: Events, loop: EventLoop) -> tuple[Input, Output]:
@@ -88,7 +88,8 @@ def open_duplex(fd: int, events: Events, loop: EventLoop) -> tuple[Input, Output
     from .trio_streams import TrioSink, TrioSource
 
     stream = _trio_stream(fd)
-    return TaskInput(events, loop, TrioSource(stream, owned=False)), TaskOutput(events, loop, TrioSink(stream))
+    source, sink = TrioSource(stream, owned=False, direct=True), TrioSink(stream, direct=True)
+    return TaskInput(events, loop, source), TaskOutput(events, loop, sink)
 
 
 def _is_polled(fd: int) -> bool:

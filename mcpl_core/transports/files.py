@@ -97,8 +97,6 @@ class _Descriptor:
 
     def wait(self) -> bool:
         """Waits in a thread until it can be read or written without blocking; False when interrupted."""
-        if sys.platform == "win32":  # no way to wait for a file there, nor to interrupt
-            return True
         if sys.platform == "darwin":  # whose poll knows no terminals
             read, write = ([self._wake_receive], [self.fd]) if self._write else ([self._wake_receive, self.fd], [])
             return self._wake_receive not in select.select(read, write, [])[0]
@@ -140,7 +138,7 @@ class _Descriptor:
 def _descriptor_of(file: object, *, write: bool) -> _Descriptor | None:
     """A copy of the descriptor beneath a plain file of the io module; None when something else is beneath it."""
     raw = getattr(file, "raw", file) if isinstance(file, io.BufferedIOBase) else file
-    if not isinstance(raw, io.FileIO) or raw.closed:
+    if sys.platform == "win32" or not isinstance(raw, io.FileIO) or raw.closed:  # there nothing can be waited for
         return None
     return _Descriptor(os.dup(raw.fileno()), write=write)
 
@@ -149,7 +147,7 @@ def _read_ahead(file: object, descriptor: _Descriptor) -> bytes:
     """What a buffered reader has read already and its descriptor will not give again. Never blocks."""
     if not isinstance(file, io.BufferedReader | io.BufferedRandom):
         return b""
-    if descriptor.regular or sys.platform == "win32":
+    if descriptor.regular:
         return file.read1(READ_SIZE)
     was_blocking = os.get_blocking(descriptor.fd)
     # For an instant only: the flag is shared with whoever else has this file open.
@@ -213,6 +211,9 @@ class FileSink:
             self._descriptor = _descriptor_of(file, write=True)
         self._file_closed = False
         self._worker = _Worker(loop, "mcpl write")
+
+    def send_nowait(self, data: bytes) -> int:
+        return 0
 
     async def send(self, data: bytes) -> None:
         if self._file is not None and self._file.closed:

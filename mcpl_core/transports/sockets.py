@@ -95,8 +95,8 @@ class SocketTransport(LineTransport):
         from .trio_streams import TrioSink, TrioSource
 
         stream = await self._connect_trio()
-        self._output = TaskOutput(self, loop, TrioSink(stream))
-        self._input = TaskInput(self, loop, TrioSource(stream, owned=False))
+        self._output = TaskOutput(self, loop, TrioSink(stream, direct=True))
+        self._input = TaskInput(self, loop, TrioSource(stream, owned=False, direct=True))
 
     def _asyncio_tls(self) -> dict[str, Any]:
         if self._tls is None:

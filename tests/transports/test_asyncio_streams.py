@@ -159,11 +159,11 @@ async def test_joined_messages_are_bounded_by_size() -> None:
         output = transport._output
         assert isinstance(output, AsyncioOutput)
         output._put = lambda data: written.append(len(data))
-        for _ in range(5):
-            transport.write(b"x" * 30_000)
-        assert written == [30_001, 90_003]
+        for size in (8192, 8192, 8193, *[8192] * 9, 65536):
+            transport.write(b"x" * size)
+        assert written == [8193, 8193, 8194, 8 * 8193, 8193, 65537]
         await turns()
-        assert written == [30_001, 90_003, 30_001]
+        assert len(written) == 6
 
 
 async def test_answers_written_while_the_sink_is_fed_leave_with_one_write() -> None:
@@ -214,6 +214,10 @@ async def test_line_endings_in_a_message() -> None:
     async with pipes() as (transport, ends), started(transport):
         transport.write(b'{\r\n"a":1}')
         assert ends.read() == b'{  "a":1}\n'
+        for message in (b"1", b"2\n2", b"3", b"4\r4"):
+            transport.write(message)
+        await turns()
+        assert ends.read() == b"1\n2 2\n3\n4 4\n"
 
 
 async def test_reads_are_bounded() -> None:

@@ -134,16 +134,25 @@ def test_listeners(tmp_path: Path) -> None:
     assert isinstance(listener_for(f"unix://{tmp_path}/socket", mode=0o660), UnixListener)
 
 
-def test_websocket_listeners() -> None:
+def test_websocket_listeners(monkeypatch: pytest.MonkeyPatch) -> None:
     from mcpl_core.transports.websocket import WebSocketListener
 
     assert isinstance(listener_for("ws://127.0.0.1:0"), WebSocketListener)
-    listener = listener_for("wss://127.0.0.1/path", ssl=server_context(), origins=["https://example.org"])
-    assert isinstance(listener, WebSocketListener)
-    assert (listener._host, listener._port, listener._path) == ("127.0.0.1", 443, "/path")
-    plain = listener_for("ws://localhost", path="/other")
-    assert isinstance(plain, WebSocketListener)
-    assert (plain._port, plain._path) == (80, "/other")
+    calls: list[tuple[str, int, dict[str, Any]]] = []
+
+    def record(host: str, port: int, **options: Any) -> None:
+        calls.append((host, port, options))
+
+    monkeypatch.setattr("mcpl_core.transports.websocket.WebSocketListener", record)
+    context = server_context()
+    listener_for("wss://127.0.0.1/path", ssl=context, origins=["https://example.org"])
+    listener_for("ws://[::1]:8000/")
+    listener_for("ws://localhost", path="/other")
+    assert calls == [
+        ("127.0.0.1", 443, {"path": "/path", "ssl": context, "origins": ["https://example.org"]}),
+        ("::1", 8000, {"path": "/"}),
+        ("localhost", 80, {"path": "/other"}),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import ssl
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from mcpl_core.transports.trio_streams import (
@@ -23,6 +24,7 @@ from tests.transports.certificate import client_context, server_context
 from tests.transports.recording import LIMIT
 
 trio = pytest.importorskip("trio")
+pytest.importorskip("trio.testing")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_leaks")]
 
@@ -83,6 +85,69 @@ async def test_what_belongs_to_the_caller_stays_open() -> None:
     assert await stream.receive_some() == b"x"
     await stream.aclose()
     os.close(send)
+
+
+async def test_past_the_stream() -> None:
+    receive, send = os.pipe()
+    source = TrioSource(fd_stream(receive), owned=True, direct=True)
+    sink = TrioSink(fd_stream(send), direct=True)
+    assert sink.send_nowait(b"first") == 5
+    assert await source.receive() == b"first"
+    with anyio.move_on_after(0.01) as scope:
+        await source.receive()
+    assert scope.cancelled_caught
+    taken = sink.send_nowait(b"x" * (4 << 20))
+    assert 0 < taken < 4 << 20
+    assert sink.send_nowait(b"x") == 0
+    received, others = 0, 0
+
+    async def other() -> None:
+        nonlocal others
+        while True:
+            others += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(other)
+        while received < taken:
+            received += len(await source.receive())
+        if taken >= 16 * (1 << 16):
+            assert others > 0, "other tasks have their turn"
+        tasks.cancel_scope.cancel()
+    await sink.send(b"last")
+    await sink.aclose()
+    assert sink.send_nowait(b"x") == 0
+    assert await source.receive() == b"last"
+    assert await source.receive() == b""
+    await source.aclose()
+
+
+async def test_past_a_stream_that_is_broken() -> None:
+    receive, send = os.pipe()
+    os.close(receive)
+    sink = TrioSink(fd_stream(send), direct=True)
+    assert sink.send_nowait(b"x") == 0
+    with pytest.raises(trio.BrokenResourceError):
+        await sink.send(b"x")
+    await sink.abort()
+    assert sink.send_nowait(b"x") == 0
+
+
+async def test_past_a_socket_but_never_past_tls() -> None:
+    near, far = socket.socketpair()
+    with far:
+        stream = socket_stream(near)
+        source, sink = TrioSource(stream, owned=True, direct=True), TrioSink(stream, direct=True)
+        assert sink.send_nowait(b"out") == 3
+        far.sendall(b"in")
+        assert await source.receive() == b"in"
+        await sink.send_eof()
+        assert sink.send_nowait(b"x") == 0
+        await source.aclose()
+    left, right = trio.testing.memory_stream_pair()
+    assert TrioSink(left, direct=True).send_nowait(b"x") == 0
+    await right.send_all(b"in")
+    assert await TrioSource(left, owned=True, direct=True).receive() == b"in"
 
 
 async def test_dialling(tmp_path: Path) -> None:
