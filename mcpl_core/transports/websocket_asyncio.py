@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from ssl import SSLContext
 from typing import Any, cast
 
@@ -60,6 +61,9 @@ class AsyncioEngine(Engine, asyncio.Protocol):
         self._io = asyncio.get_running_loop()
         self._head: asyncio.Future[Request | Response | TransportError] = self._io.create_future()
         self._behind = False
+        #: What waits because the transport is behind: large frames, and whatever was written after them. An empty
+        #: ``bytes`` is the end of the output.
+        self._backlog: deque[bytes | Iterator[bytes | memoryview]] = deque()
         self._joined: list[bytes] = []
         self._joined_messages = 0
         self._joined_bytes = 0
@@ -117,7 +121,9 @@ class AsyncioEngine(Engine, asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._behind = False
-        self._caught_up()
+        self._work_off()
+        if not self._behind:
+            self._caught_up()
 
     # ------------------------------------------------------------------------------------ Engine
 
@@ -159,8 +165,8 @@ class AsyncioEngine(Engine, asyncio.Protocol):
             return
         if len(message) >= LARGE_MESSAGE:
             self._flush()
-            for part in self._outgoing.encode_parts(message):
-                self._transport.write(part)
+            self._backlog.append(self._outgoing.encode_large(message))
+            self._work_off()
         elif self._in_turn or self._feeding:
             self._joined += self._outgoing.encode_parts(message)
             self._joined_messages += 1
@@ -170,7 +176,7 @@ class AsyncioEngine(Engine, asyncio.Protocol):
         else:
             self._in_turn = True
             self._io.call_soon(self._end_turn)
-            self._transport.write(self._outgoing.encode(message))
+            self._put(self._outgoing.encode(message))
 
     def _end_turn(self) -> None:
         self._in_turn = False
@@ -181,19 +187,40 @@ class AsyncioEngine(Engine, asyncio.Protocol):
             data = b"".join(self._joined)
             self._joined.clear()
             self._joined_messages = self._joined_bytes = 0
-            if not self._eof and not self._lost:
-                self._transport.write(data)
+            self._put(data)
 
     def _send(self, parts: list[bytes]) -> None:
         data = b"".join(parts)
         if data:
-            self._transport.write(data)
+            self._put(data)
         if not parts[-1]:
+            self._put(b"")
+
+    def _put(self, data: bytes) -> None:
+        if self._backlog:
+            self._backlog.append(data)
+        else:
+            self._hand_over(data)
+
+    def _work_off(self) -> None:
+        while self._backlog and not self._behind:
+            first = self._backlog[0]
+            piece = first if isinstance(first, bytes) else next(first, None)
+            if piece is None or piece is first:
+                self._backlog.popleft()
+            if piece is not None:
+                self._hand_over(piece)
+
+    def _hand_over(self, data: bytes | memoryview) -> None:
+        if self._eof or self._lost:
+            self._backlog.clear()
+        elif data:
+            self._transport.write(data)
+        elif not self._transport.can_write_eof():
             # TLS has no half-close; there the transport is closed when what was written has left.
-            if not self._transport.can_write_eof():
-                self._transport.close()
-            elif not self._transport.is_closing():
-                self._transport.write_eof()
+            self._transport.close()
+        elif not self._transport.is_closing():
+            self._transport.write_eof()
 
     def _pause_carrier(self) -> None:
         self._transport.pause_reading()

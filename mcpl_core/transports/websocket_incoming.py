@@ -9,6 +9,7 @@ sockets, tasks and timers (``websocket_engine``), and JSON.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 
 from websockets.exceptions import PayloadTooBig, ProtocolError
 from websockets.frames import Frame, Opcode
@@ -39,6 +40,10 @@ _INTERNAL_ERROR = 1011
 _FIN_TEXT = 0x81
 _EXCERPT_BYTES = 200
 
+#: The sizes of glibc's blocks that are mapped one by one, and between which that bound moves (``mallopt(3)``).
+_MAPPED_BYTES = 128 * 1024
+_MAPPED_LIMIT = 32 * 1024 * 1024 - 64 * 1024
+
 
 class Incoming:
     """The incoming direction of one open WebSocket.
@@ -68,8 +73,10 @@ class Incoming:
         self._tail = b""
         #: Bytes of the current frame that are still to be handed to the library.
         self._passing = 0
-        #: A text frame that is still arriving: its parts (unmasked), what is missing, and its masking key.
-        self._parts: list[bytes] = []
+        #: A text frame that is still arriving: what there is (unmasked), what is missing, and its masking key. A
+        #: ``BytesIO`` grows in place and gives its ``bytes`` away without a copy; on a large message a copy costs
+        #: more than all the rest.
+        self._text_parts = BytesIO()
         self._missing = 0
         self._key = b""
         #: What arrived of a fragmented message, and of which kind it is.
@@ -169,6 +176,8 @@ class Incoming:
         begin = at + header
         self._key = data[begin - 4 : begin] if is_masked else b""
         self._missing = length
+        if length >= _MAPPED_BYTES:
+            _keep_memory(length)
         return begin
 
     def _collect(self, data: bytes, at: int, messages: list[bytes]) -> int:
@@ -179,11 +188,10 @@ class Incoming:
             masked, key = part, self._key
             part = apply_mask(masked, key)
             self._key = key[turn:] + key[:turn]
-        self._parts.append(part)
+        self._text_parts.write(part)
         self._missing -= len(part)
         if not self._missing:
-            text = b"".join(self._parts)
-            self._parts.clear()
+            text, self._text_parts = self._text_parts.getvalue(), BytesIO()
             self._text(text, messages)
         return at + len(part)
 
@@ -261,7 +269,7 @@ class Incoming:
     def _end(self, error: WebSocketClosedError | None) -> None:
         self.ended = True
         self.end_error = error
-        self._parts.clear()
+        self._text_parts = BytesIO()
         self._fragments = None
 
     def give_up(self, detail: str) -> None:
@@ -275,6 +283,14 @@ class Incoming:
         self.receive_eof()
         if self.end_error is not None and not was_ended and cause is not None:
             self.end_error.__cause__ = cause
+
+
+def _keep_memory(size: int) -> None:
+    """Makes the C library keep memory for messages of this size. By itself glibc maps every block of the size that
+    it saw last and returns it to the kernel at once; to get the pages again costs several times what this package
+    does with the message. A larger block that comes and goes, untouched, moves that bound; elsewhere it does
+    nothing."""
+    bytes(min(2 * size, _MAPPED_LIMIT))
 
 
 def _header_size(data: bytes, at: int) -> int:

@@ -578,9 +578,9 @@ async def test_two_of_ours_keep_each_other_alive() -> None:
 
 async def test_a_slow_application_is_not_taken_for_a_dead_peer() -> None:
     """The server reads nothing for many times its peer's timeout."""
-    async with pair(ping_interval=0.02, ping_timeout=0.06) as (client, server):
+    async with pair(ping_interval=0.02, ping_timeout=0.2) as (client, server):
         server.transport.pause_reading()
-        with anyio.move_on_after(0.4):
+        with anyio.move_on_after(0.5):
             await client.sink.until_input_ended()
         client.transport.write(b"{}")
         server.transport.resume_reading()
@@ -708,11 +708,11 @@ async def test_without_a_keep_alive_of_the_library(anyio_backend: tuple[str, dic
 
 
 async def test_the_librarys_keep_alive_gives_nobody_up(anyio_backend: tuple[str, dict[str, Any]]) -> None:
-    async with library_pair(anyio_backend, ping_interval=0.01, ping_timeout=0.02) as (client, server, _):
+    async with library_pair(anyio_backend, ping_interval=0.02, ping_timeout=0.1) as (client, server, _):
         transport = websocket_transport(server)
         async with started(transport) as sink, started(websocket_transport(client)):
             transport.pause_reading()
-            with anyio.move_on_after(0.15):
+            with anyio.move_on_after(0.3):
                 await sink.until_input_ended()
             assert sink.log == []
             transport.resume_reading()

@@ -39,6 +39,9 @@ class PlayedTransport(asyncio.Transport):
     def __init__(self, *, half_close: bool = True) -> None:
         super().__init__()
         self.writes: list[bytes] = []
+        self.views: list[memoryview] = []
+        #: After how many more writes it says that it is behind.
+        self.room: int | None = None
         self.calls: list[str] = []
         self.limits: tuple[int | None, int | None] = (None, None)
         self.half_close = half_close
@@ -48,8 +51,15 @@ class PlayedTransport(asyncio.Transport):
         self.limits = high, low
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        assert isinstance(data, bytes)
-        self.writes.append(data)
+        assert data
+        if isinstance(data, memoryview):
+            self.views.append(data)
+        self.writes.append(bytes(data))
+        if self.room is not None:
+            self.room -= 1
+            if self.room == 0:
+                assert self.engine is not None
+                self.engine.pause_writing()
 
     def can_write_eof(self) -> bool:
         return self.half_close
@@ -137,15 +147,63 @@ async def test_what_is_written_while_the_sink_is_fed_leaves_together() -> None:
         assert transport.writes == [expected, Frame(Opcode.PONG, b"").serialize(mask=False)]
 
 
-async def test_a_large_message_is_handed_over_without_a_copy_and_in_its_place() -> None:
+async def test_a_large_message_is_handed_over_in_pieces_and_in_its_place() -> None:
     async with event_loop() as loop:
         engine, transport, _ = await begun(loop)
-        large = b"x" * 70_000
+        large = b"x" * 300_000
         for message in (b"1", b"2", large, b"3"):
             engine.write(message)
         await turns(2)
         assert b"".join(transport.writes) == b"".join(map(text_frame, (b"1", b"2", large, b"3")))
-        assert any(data is large for data in transport.writes)
+        assert max(map(len, transport.writes)) < 70_000
+        assert all(view.obj is large for view in transport.views) and len(transport.views) == 4
+
+
+async def test_the_rest_of_a_large_message_waits_for_room_and_everything_after_it_too() -> None:
+    async with event_loop() as loop, anyio.create_task_group() as tasks:
+        engine, transport, sink = await begun(loop)
+        large = b"x" * 300_000
+        transport.room = 2
+        engine.write(large)
+        engine.write(b"1")
+        engine.write(b"2")
+        tasks.start_soon(engine.drain)
+        await turns(3)
+        engine.data_received(Frame(Opcode.PING, b"").serialize(mask=True))
+        assert len(transport.writes) == 2 and engine.behind
+        transport.room = 1
+        engine.resume_writing()
+        assert len(transport.writes) == 3
+        transport.room = None
+        engine.resume_writing()
+        assert len(transport.writes) > 5
+        frames = b"".join(map(text_frame, (large, b"1", b"2"))) + Frame(Opcode.PONG, b"").serialize(mask=False)
+        assert b"".join(transport.writes) == frames
+        assert sink.log == []
+
+
+@pytest.mark.parametrize("half_close", [True, False])
+async def test_the_end_of_the_output_waits_for_room_too(half_close: bool) -> None:
+    async with event_loop() as loop:
+        engine, transport, _ = await begun(loop, half_close=half_close)
+        transport.room = 1
+        engine.write(b"x" * 100_000)
+        engine.data_received(Frame(Opcode.CLOSE, Close(1000, "").serialize()).serialize(mask=True))
+        assert len(transport.writes) == 1 and transport.calls == []
+        engine.resume_writing()
+        assert transport.writes[-1] == Frame(Opcode.CLOSE, Close(1000, "").serialize()).serialize(mask=False)
+        assert transport.calls == ["eof" if half_close else "close"]
+        engine.connection_lost(None)
+
+
+async def test_what_waits_for_room_is_dropped_at_the_end() -> None:
+    async with event_loop() as loop:
+        engine, transport, _ = await begun(loop)
+        transport.room = 1
+        engine.write(b"x" * 200_000)
+        engine.connection_lost(None)
+        engine.resume_writing()
+        assert len(transport.writes) == 1
 
 
 async def test_after_the_end_nothing_is_written() -> None:

@@ -252,6 +252,7 @@ async def test_a_redirect_within_the_origin_is_followed(status: int) -> None:
         ("http://localhost/secret", "ws://localhost"),
     ],
 )
+@pytest.mark.spec("RFC4-7-2")
 async def test_a_redirect_to_another_origin_fails_and_names_it(location: str, origin: str) -> None:
     async with http_server("307 Temporary Redirect", Location=location) as url:
         error = await failure_of(url)

@@ -10,7 +10,7 @@ from websockets.protocol import CLOSING, OPEN, Protocol
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from mcpl_core.transports.websocket_outgoing import LARGE_MESSAGE, Outgoing
+from mcpl_core.transports.websocket_outgoing import LARGE_MESSAGE, PIECE_BYTES, Outgoing
 
 
 def protocols(side: str) -> tuple[Protocol, Protocol]:
@@ -26,12 +26,22 @@ def received(peer: Protocol, data: bytes) -> list[Frame]:
 
 
 @pytest.mark.parametrize("side", ["client", "server"])
-@pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, LARGE_MESSAGE + 7])
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 65537, LARGE_MESSAGE + 7, 1_000_003])
 def test_a_message_is_one_text_frame(side: str, size: int) -> None:
     protocol, peer = protocols(side)
     message = (b'{"text":"\xc3\xa9\n"}' * (size // 14 + 1))[:size]
-    (frame,) = received(peer, Outgoing(protocol).encode(message))
-    assert (frame.opcode, bytes(frame.data), frame.fin) == (Opcode.TEXT, message, True)
+    outgoing = Outgoing(protocol)
+    for data in (outgoing.encode(message), b"".join(outgoing.encode_large(message))):
+        (frame,) = received(peer, data)
+        assert (frame.opcode, bytes(frame.data), frame.fin) == (Opcode.TEXT, message, True)
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_a_large_message_comes_in_pieces(side: str) -> None:
+    protocol, _ = protocols(side)
+    pieces = list(Outgoing(protocol).encode_large(b"x" * 1_000_000))
+    assert len(pieces) == 16
+    assert all(len(piece) <= PIECE_BYTES + 14 for piece in pieces)
 
 
 def test_a_client_masks_with_a_fresh_key_each_time() -> None:
@@ -57,7 +67,8 @@ def test_with_compression_the_frame_is_compressed_until_the_goodbye() -> None:
     outgoing = Outgoing(protocol)
     data = outgoing.encode(b"a" * 1000)
     assert len(data) < 100
-    assert [bytes(frame.data) for frame in received(peer, data)] == [b"a" * 1000]
+    data += b"".join(outgoing.encode_large(b"b" * 100_000))
+    assert [bytes(frame.data) for frame in received(peer, data)] == [b"a" * 1000, b"b" * 100_000]
     outgoing.close()
     assert outgoing.encode(b"late") == b""
 
