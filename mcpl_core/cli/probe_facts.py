@@ -56,7 +56,7 @@ def _receipt(receipt: Receipt | Malformed | None) -> dict[str, Any] | None:
     if receipt is None:
         return None
     if isinstance(receipt, Malformed):
-        return {"malformed": str(receipt.as_error())}
+        return {"malformed": f"{receipt.path}: {receipt.detail}"}
     return receipt.to_wire()
 
 

@@ -128,10 +128,13 @@ class Probing:
         except McplError as exc:
             raise failure(exc, command=self.target.is_command) from exc
 
-    def _stop(self) -> None:
+    def _stop(self) -> bool:
+        """Ends the watching; false before it began."""
+        if self._watching is None:
+            return False
         self._stopped = True
-        if self._watching is not None:
-            self._watching.cancel()
+        self._watching.cancel()
+        return True
 
     async def _probe(self) -> int:
         transport = self.target.transport()
@@ -165,7 +168,7 @@ class Probing:
             failed = facts["call"]["isError"]
         if self.as_json:
             self._print(facts)
-        if self.watch and not self._stopped:
+        if self.watch:
             await self._follow(session)
         return int(failed)
 

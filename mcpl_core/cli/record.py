@@ -47,6 +47,7 @@ def record(
         if granting != GrantOptions():
             raise CommandError("--allow, --allow-all and --deny grant to a server that is probed: add --probe")
         relaying = Relaying(connecting, listening, notices)
+        relaying.check()
         return _recorded(file, recording, notices, relaying.run)
     if listening != ListenOptions():
         raise CommandError("--probe connects and does not listen; leave --listen and what belongs to it out")

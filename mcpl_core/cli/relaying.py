@@ -44,6 +44,16 @@ class Relaying:
     _failed: OSError | None = None
     _starting: bool = False
 
+    def check(self) -> None:
+        """Looks at the options, before anything is done.
+
+        Raises:
+            CommandError: they make no sense.
+        """
+        self.connecting.target()
+        if self.listening.listen:
+            self.listening.listener(self.connecting.max_message_bytes)
+
     def run(self, recorder: Recorder | None = None) -> int:
         """Relays until it is over or somebody says stop. Returns the exit status.
 

@@ -44,7 +44,8 @@ def run_until_stopped(work: Callable[[], Awaitable[T]], stop: Callable[[], objec
 
     Args:
         work: a coroutine function.
-        stop: called when the first signal came; ``work`` should return soon. Left out: the first one ends it at once.
+        stop: called when the first signal came; ``work`` should return soon. When it returns ``False``, and when it is
+            left out, the first signal ends the work at once.
 
     Raises:
         Stopped: a signal ended it at once.
@@ -63,10 +64,8 @@ async def _main(work: Callable[[], Awaitable[T]], stop: Callable[[], object] | N
             task_status.started()
             async for number in received:
                 signals.append(number)
-                if stop is None or len(signals) > 1:
+                if stop is None or len(signals) > 1 or stop() is False:
                     tasks.cancel_scope.cancel()
-                else:
-                    stop()
 
     async with anyio.create_task_group() as tasks:
         if sys.platform != "win32":  # there, Ctrl-C raises KeyboardInterrupt
