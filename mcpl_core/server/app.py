@@ -131,20 +131,22 @@ class McplServer:
     ) -> Any:
         """Declares a tool: ``@server.tool``, or with options ``@server.tool(name=...)``.
 
-        A coroutine function runs in the event loop, a plain one in a worker thread. The parameter annotated as
-        ``Context`` takes the call's context. A ``str`` or content blocks become the content; anything else
-        becomes ``structuredContent``, with an output schema from the return hint; ``ToolResult`` says all. What
-        a tool raises becomes an error that the model reads; ``RpcError`` becomes a JSON-RPC error.
+        A coroutine function runs in the event loop, a plain one in a worker thread (which nothing can stop: one that
+        never returns keeps the process from ending). The parameter annotated as ``Context`` takes the call's context.
+        A ``str`` or content blocks become the content; anything else becomes ``structuredContent``, with an output
+        schema from the return hint; ``ToolResult`` says all. What a tool raises, be it what the host refused to it,
+        becomes an error that the model reads.
 
         Args:
             function: what is called; its docstring is the description, its hints the schemas.
-            feature_set: the set that the tool belongs to: it is served while that set is enabled.
+            feature_set: the set that the tool belongs to. It is listed in any case, and called while that set is on.
             options: ``name``, ``title``, ``description``, ``input_schema``, ``output_schema``, ``annotations`` and
-                ``meta``, where they are not to follow from the function. With ``input_schema`` given, the
-                function takes the arguments object as its first parameter.
+                ``meta``, where they are not to follow from the function. With ``input_schema`` given, the first
+                parameter takes the arguments object as it came; see ``validate``.
 
         Raises:
-            LocalProtocolError: the name is taken, or a parameter has no JSON Schema.
+            LocalProtocolError: the name is taken or none that MCP allows, a parameter has no JSON Schema or cannot be
+                given by name, or the feature set does not use ``tools``.
         """
         if function is None:
             return lambda function: self._declare_tool(function, feature_set, options)
@@ -234,7 +236,9 @@ class McplServer:
     def _using(self, feature_set: FeatureSet | str, alternatives: Iterable[str]) -> str:
         """The name of a feature set that is declared and uses one of these paths (SPEC 6.4)."""
         name = name_of(feature_set)
-        if not frozenset(alternatives) & frozenset(self._offer.uses(name)):
+        # Inside a batch of edits its declaration is not in force yet.
+        uses = feature_set.uses if isinstance(feature_set, FeatureSet) else self._offer.uses(name)
+        if not frozenset(alternatives) & frozenset(uses):
             raise LocalProtocolError(f"feature set {name} is not declared, or uses none of {sorted(alternatives)}")
         return name
 
@@ -315,8 +319,8 @@ class McplServer:
         Args:
             feature_set: the declared set that sends it.
             content: a text, a content block, or a list of both.
-            principal: to this principal only; left out, to everyone who was connected since the server began or has
-                events waiting.
+            principal: to this principal only, who need not be known; left out, to everyone who was connected since
+                the server began or has events waiting (``Outbox.forget`` ends that).
             tags, origin, event_id, timestamp: as for ``Context.push_event``.
 
         Raises:
@@ -325,7 +329,7 @@ class McplServer:
             UnencodableError: the event has no JSON form.
             OutboxStoreError: the store failed; the event is not kept.
         """
-        self._using(feature_set, {"pushEvents"})
+        self._using(name_of(feature_set), {"pushEvents"})
         event = event_params(feature_set, content, tags=tags, origin=origin, event_id=event_id, timestamp=timestamp)
         outbox = self._offer.outbox
         await outbox.put([principal] if principal is not None else outbox.principals or [LOCAL_PRINCIPAL], event)

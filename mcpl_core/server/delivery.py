@@ -89,11 +89,14 @@ class Delivery:
                     self._news = anyio.Event()
                     pause = await self._begin_due(tasks)
                     if pause is None and not self._under_way:
-                        return
+                        break
                     with anyio.move_on_after(pause):
                         await self._news.wait()
         finally:
             self._working = False
+        if self._news.is_set():
+            # It came while the last attempt was put away.
+            self.wake()
 
     async def _begin_due(self, tasks: TaskGroup) -> float | None:
         """Begins what is due; returns the seconds until the next is, ``None`` when nothing is left that waits."""
@@ -123,6 +126,10 @@ class Delivery:
         try:
             if await self._is_done(event, attempts, on_sent):
                 self._outbox.settle(self._principal, self, event.event_id)
+            else:
+                settings = self._settings
+                pause = retry_delay(attempts.count, settings.first_retry, settings.longest_retry)
+                attempts.due = self._clock() + pause
         finally:
             attempts.under_way = False
             self._under_way -= 1
@@ -133,10 +140,8 @@ class Delivery:
 
     async def _is_done(self, event: PushEventParams, attempts: Attempts, on_sent: Callable[[object], None]) -> bool:
         """Whether the host answered, with whatever answer; false when the event is to be tried again."""
-        settings = self._settings
-        attempts.due = self._clock() + retry_delay(attempts.count, settings.first_retry, settings.longest_retry)
         try:
-            answer = await self._calls.send_event(event, timeout=settings.event_timeout, on_sent=on_sent)
+            answer = await self._calls.send_event(event, timeout=self._settings.event_timeout, on_sent=on_sent)
         except (ConnectionTimeoutError, ConnectionClosedError):
             return False
         except InternalError as exc:

@@ -217,8 +217,11 @@ async def test_edits_in_one_batch_are_one_announcement_and_an_edit_that_fails_is
         assert made.manifest == before
         with made.edit_manifest() as manifest:
             manifest["modelInfo"] = True
-            made.feature_set("s.more", "More", uses=["inferenceLifecycle"])
+            more = made.feature_set("s.more", "More", uses=["tools", BEFORE])
+            made.before_inference(more)(say)
+            made.tool(name="more", feature_set=more)(say)
         await host.next("mcpl/manifestChanged")
+        await host.next("notifications/tools/list_changed")
         await host.settled()
         assert list(host.heard) == []
         assert set(made.manifest["featureSets"]) == {"s.push", "s.more"}

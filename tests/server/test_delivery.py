@@ -229,6 +229,30 @@ async def test_a_disk_that_fails_later_is_reported() -> None:
         assert [type(exc) for exc in made.end.reported] == [OutboxStoreError]
 
 
+async def test_the_pause_counts_from_the_failure() -> None:
+    async with delivering(replace(QUICK, first_retry=100, longest_retry=100)) as made:
+        await made.put("1")
+        await made.next()
+        begun = anyio.current_time()
+        notice = await made.end.host.next_message()
+        assert notice.method == method.CANCELLED
+        await quiet()
+        ((_, attempts),) = made.outbox.owed("p", made.delivery)
+        assert attempts.due >= begun + 100 + QUICK.event_timeout
+
+
+async def test_an_event_that_comes_while_the_last_one_is_put_away_is_sent() -> None:
+    async with delivering() as made:
+        for number in range(50):
+            await made.put(str(number))
+            await made.accept(await made.next())
+            # At every moment of the end of the task that sent the one before.
+            for _ in range(number % 10):
+                await checkpoint()
+        await quiet()
+        assert made.outbox.waiting("p") == 0
+
+
 async def test_no_task_is_kept_while_there_is_nothing_to_send() -> None:
     async with delivering() as made:
         started: list[Any] = []
