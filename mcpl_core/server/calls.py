@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from weakref import WeakSet
 
 import anyio
 import msgspec
@@ -80,6 +81,15 @@ class HostCalls(ExtensionCalls):
         self.policy = policy
         self.methods = methods
         self.inferences = inferences if inferences is not None else RunningInferences()
+        self._raised: WeakSet[RpcError] | None = None
+
+    def raised(self, error: RpcError) -> bool:
+        """Whether an error came out of one of these calls: it answers them, and no request of the host."""
+        return self._raised is not None and error in self._raised
+
+    def _remember(self, error: RpcError) -> None:
+        self._raised = self._raised if self._raised is not None else WeakSet()
+        self._raised.add(error)
 
     def allows(self, path: str) -> bool:
         """Whether the host grants a capability path now."""
@@ -112,10 +122,14 @@ class HostCalls(ExtensionCalls):
         """
         entry = self._entry(name)
         plain = {} if params is None else params
-        self._check(entry, _typed(entry, plain))
-        if entry.form == "notification":
-            return await self.connection.send_notification(name, plain)
-        raw = await self.connection.send_request(name, plain, timeout=timeout, result_type=Raw, on_sent=on_sent)
+        try:
+            self._check(entry, _typed(entry, plain))
+            if entry.form == "notification":
+                return await self.connection.send_notification(name, plain)
+            raw = await self.connection.send_request(name, plain, timeout=timeout, result_type=Raw, on_sent=on_sent)
+        except RpcError as exc:
+            self._remember(exc)
+            raise
         try:
             return decode_result(entry, raw)
         except InvalidValueError as exc:
@@ -272,7 +286,11 @@ class HostCalls(ExtensionCalls):
             preferences=preferences,
             stream=True,
         )
-        self._check(self._entry(method.INFERENCE_REQUEST), params)
+        try:
+            self._check(self._entry(method.INFERENCE_REQUEST), params)
+        except RpcError as exc:
+            self._remember(exc)
+            raise
         stream = InferenceStream()
         failure: Exception | None = None
 
@@ -307,6 +325,7 @@ class HostCalls(ExtensionCalls):
         finally:
             self.inferences.remove(inference)
         assert inference.denied is not None
+        self._remember(inference.denied)
         raise inference.denied
 
     def take_chunk(self, chunk: InferenceChunkParams) -> None:

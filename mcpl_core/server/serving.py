@@ -15,7 +15,15 @@ from msgspec import Raw
 
 from ..connection import McplConnection
 from ..dispatch import Handler
-from ..errors import CheckpointNotFound, InvalidParams, InvalidValueError, LocalProtocolError, MethodNotFound
+from ..errors import (
+    CheckpointNotFound,
+    InternalError,
+    InvalidParams,
+    InvalidValueError,
+    LocalProtocolError,
+    MethodNotFound,
+    RpcError,
+)
 from ..protocol import (
     ContextBeforeInferenceParams,
     ContextInjection,
@@ -140,8 +148,12 @@ class Serving:
         context = session.context(message, params)
         try:
             result = await session.caller.call(handler.function, context, params)
-        except CheckpointNotFound as exc:
-            if exc.data is None and hasattr(params, "checkpoint"):
+        except RpcError as exc:
+            if context.raised(exc):
+                # What the host said to the handler is no answer to what it asked.
+                session.connection.report(exc)
+                raise InternalError from exc
+            if isinstance(exc, CheckpointNotFound) and exc.data is None and hasattr(params, "checkpoint"):
                 exc.data = {"checkpoint": params.checkpoint}
             raise
         finally:

@@ -559,6 +559,27 @@ async def test_what_a_handler_raises_is_the_error(exc: BaseException, code: int)
             assert error.get("data") == exc.data
 
 
+async def test_what_the_host_refused_to_a_handler_is_no_answer_to_what_it_asked() -> None:
+    made = server()
+    made.feature_set("s.push", "Push", uses=["pushEvents", "inferenceRequest"])
+
+    @made.handler("x/own")
+    async def fail(ctx: Context, params: Any) -> None:
+        match params["how"]:
+            case "push":
+                await ctx.push_event("s.push", "x")
+            case "stream":
+                async with ctx.stream_inference("s.push", "x"):
+                    pass
+            case "mine":
+                raise InvalidParams
+
+    async with hosted(made) as host:
+        await host.begin("modelInfo")
+        for how, code in (("push", -32603), ("stream", -32603), ("mine", -32602)):
+            assert (await host.error("x/own", {"how": how}))["code"] == code
+
+
 async def test_a_method_outside_of_the_table_gets_plain_params() -> None:
     made = server()
     seen: list[Any] = []
