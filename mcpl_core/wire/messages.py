@@ -303,11 +303,10 @@ def _too_deep(text: bytes, max_depth: int) -> Malformed:
     env = _read_hard(text)
     if isinstance(env, Malformed):
         return env
-    detail = f"more than {max_depth} levels"
     id = read_id(env.id)
-    if env.method is UNSET and id is not None and not (env.result is _ABSENT and env.error is _ABSENT):
-        return _malformed("too-deep", detail, text, UNSET, id)
-    return _malformed("too-deep", detail, text, _classify_invalid(env, text).reply_id)
+    answers = id if id is not None and env.method is UNSET and env.jsonrpc == "2.0" else UNSET
+    reply_id = _classify_invalid(env, text).reply_id
+    return _malformed("too-deep", f"more than {max_depth} levels", text, reply_id, answers)
 
 
 def _read_error(raw: Raw) -> RpcError:

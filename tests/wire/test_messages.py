@@ -363,6 +363,8 @@ def test_depth_is_limited_exactly(limit: int) -> None:
         (nested(5, '"method":"m"'), UNSET, UNSET),
         (nested(5, '"id":1', '"result":1'), UNSET, 1),
         (nested(5, '"id":1', '"error":{}'), UNSET, 1),
+        (nested(5, '"id":1'), 1, 1),
+        (nested(5, '"id":1', '"result":1').replace(b"2.0", b"2.1"), UNSET, UNSET),
         (nested(5, '"id":null', '"error":{}'), UNSET, UNSET),
         (nested(5, '"id":1', '"method":"m"', '"error":{}'), UNSET, UNSET),
         (text('"id":1', '"result":[[[[[1e400]]]]]'), UNSET, 1),
@@ -388,6 +390,12 @@ def test_what_nests_too_deep_is_answered_where_it_can_be(given: bytes, reply_id:
 )
 def test_deep_texts_of_every_kind(given: bytes, kind: str) -> None:
     assert malformed(decode_message(given, max_depth=10)).error.kind == kind
+
+
+def test_the_default_depth() -> None:
+    assert DEFAULT_MAX_DEPTH == 256
+    assert decode_message(nested(255, '"method":"m"')) == Notification("m")
+    assert malformed(decode_message(nested(256, '"method":"m"'))).error.kind == "too-deep"
 
 
 def test_a_limit_of_ours_that_is_over_the_parsers() -> None:
@@ -602,6 +610,21 @@ def test_what_is_json_is_decided_as_other_readers_do(parts: list[str], braces: b
 
 def _no_constant(name: str) -> Any:
     raise ValueError(name)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ['{"jsonrpc":"2.0","id":[@],"method":"m"}', '{"id":{"a":[@]},"x":"\\ud800"}', "[@]", '["\\ud800",@]', '{"x":[@]}'],
+)
+def test_what_nobody_reads_takes_no_memory(shape: str) -> None:
+    given = shape.replace("@", "[]," * 100_000 + "[]").encode()
+    tracemalloc.start()
+    try:
+        decode_message(given)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * len(given)
 
 
 def test_a_message_keeps_alive_only_its_own_text() -> None:
