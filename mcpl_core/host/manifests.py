@@ -138,16 +138,17 @@ class ManifestDesk:
         """Fetches and tells when it is time, until cancelled."""
         clock = self._link.hub.clock
         while True:
-            self._nudge = anyio.Event()
-            due = self._schedule.due() if self._link.is_mcpl else None
-            times = [time for time in (due, self._tell_at) if time is not None]
-            with anyio.move_on_after(min(times) - clock() if times else float("inf")):
-                await self._nudge.wait()
+            nudge = self._nudge = anyio.Event()
             now = clock()
+            due = self._schedule.due() if self._link.is_mcpl else None
             if due is not None and due <= now:
                 await self.fetch()
             elif self._tell_at is not None and self._tell_at <= now:
                 await self._tell(None)
+            else:
+                times = [time for time in (due, self._tell_at) if time is not None]
+                with anyio.move_on_after(min(times) - now if times else float("inf")):
+                    await nudge.wait()
 
     async def fetch(self) -> ManifestReading | None:
         """Fetches the manifest now, and lets it have its consequences. ``None`` when that brought nothing readable."""
