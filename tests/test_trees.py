@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpl_core.errors import InvalidValueError
-from mcpl_core.trees import at_index, at_key, json_object, string_list, string_value
+from mcpl_core.trees import at_index, at_key, at_place, at_steps, each_string, json_object, string_list, string_value
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,21 @@ def test_at_key(key: str, path: str) -> None:
     assert at_key("$", key) == path
 
 
+@pytest.mark.parametrize(("key", "path"), [(5, "$[int]"), (None, "$[NoneType]"), (("a", "b"), "$[tuple]")])
+def test_a_key_that_no_object_of_json_has_is_shown_by_its_type(key: Any, path: str) -> None:
+    assert at_key("$", key) == path
+
+
 def test_paths_compose() -> None:
     assert at_index(at_key(at_key("$", "a"), "b.c"), 0) == '$.a["b.c"][0]'
+    assert at_steps(["a", "b.c", 0]) == '$.a["b.c"][0]'
+    assert at_steps([]) == "$"
+    assert at_place((((None, "a"), "b.c"), 0)) == '$.a["b.c"][0]'
+    assert at_place(None) == "$"
+
+
+def test_a_deep_path_is_made_in_one_go() -> None:
+    assert at_steps(["a"] * 200_000) == "$" + ".a" * 200_000
 
 
 @given(st.text())
@@ -55,6 +68,13 @@ def test_json_object_refuses(value: Any) -> None:
     with pytest.raises(InvalidValueError) as caught:
         json_object(value, "$.here")
     assert (caught.value.code, caught.value.path) == ("not_object", "$.here")
+
+
+@pytest.mark.parametrize("value", [{1: 2}, {"a": 1, None: 2}, {("a",): 1}])
+def test_an_object_has_strings_for_names(value: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        json_object(value, "$.here")
+    assert (caught.value.code, caught.value.path) == ("not_json", "$.here")
 
 
 @pytest.mark.parametrize("value", [None, True, 1, 1.5, [], {}, b"s", object()])
@@ -80,6 +100,24 @@ def test_string_list_refuses(value: Any, code: str, path: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         string_list(value, "$.here")
     assert (caught.value.code, caught.value.path) == (code, path)
+
+
+@pytest.mark.parametrize("value", [["a", "b"], ("a", "b"), {"a": 1, "b": 2}, iter("ab"), (c for c in "ab")])
+def test_any_iterable_of_strings_will_do_as_an_argument(value: Any) -> None:
+    assert each_string(value) == ("a", "b")
+
+
+@pytest.mark.parametrize("value", ["ab", b"ab", bytearray(b"ab"), None, 5])
+def test_a_bare_string_is_no_iterable_of_strings(value: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        each_string(value, "$.here")
+    assert (caught.value.code, caught.value.path) == ("not_array", "$.here")
+
+
+def test_each_string_names_the_one_that_is_none() -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        each_string((x for x in ("a", 5)), "$.here")
+    assert (caught.value.code, caught.value.path) == ("not_string", "$.here[1]")
 
 
 @pytest.mark.parametrize(
