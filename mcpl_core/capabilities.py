@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mcpl_core.errors import InvalidValueError
+from mcpl_core.trees import at_index
 
 __all__ = (
     "CAPABILITY_PATHS",
     "EXTENSION_CAPABILITIES",
     "EXTENSION_PATHS",
+    "NOT_CAPABILITIES",
     "VOCABULARY",
     "Capability",
     "UsesCheck",
@@ -37,8 +39,9 @@ __all__ = (
 _SEGMENT = r"[A-Za-z0-9_:-]+"
 _PATH = re.compile(rf"{_SEGMENT}(\.{_SEGMENT})*")
 
-#: Manifest members that are not capabilities (SPEC 17.1), so no path may begin with them.
-_NOT_CAPABILITIES = frozenset({"version", "revision", "featureSets"})
+#: The root members of a manifest that are no capabilities (SPEC 17.1): protocol identity, the revision itself, the
+#: feature sets. No path may begin with one.
+NOT_CAPABILITIES = frozenset({"version", "revision", "featureSets"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,13 @@ class _Node:
 
     def walk(self, value: Any) -> Iterator[str]:
         """SPEC 5.1: true is everything from here down, an object is this node and what its members say."""
-        if value is not True and not isinstance(value, dict):
-            return
-        if self.path is not None:
-            yield self.path
-        for name, node in self.members.items():
-            yield from node.walk(True if value is True else value.get(name))
+        places = [(self, value)]
+        for node, value in places:  # grows while it is read, so that no depth is too great
+            if value is not True and not isinstance(value, dict):
+                continue
+            if node.path is not None:
+                yield node.path
+            places += [(member, value is True or value.get(name)) for name, member in node.members.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +106,10 @@ class Vocabulary:
         rows: dict[str, Capability] = {}
         tree = _Node()
         for index, row in enumerate(self.capabilities):
-            _check_row(row, f"$[{index}]")
+            where = at_index("$", index)
+            _check_row(row, where)
             if row.path in rows:
-                raise InvalidValueError("duplicate_capability", f"{row.path} is there already", f"$[{index}]")
+                raise InvalidValueError("duplicate_capability", f"{row.path} is there already", where)
             rows[row.path] = row
             if not row.outer:
                 tree.place(row.path)
@@ -125,10 +130,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def denied_by_default(self, path: str) -> bool:
+    def denied_by_default(self, path: object) -> bool:
         """Whether a policy must name ``path`` itself. True for a path that is not in the vocabulary."""
-        row = self._rows.get(path)
-        return row is None or row.denied_by_default
+        return not isinstance(path, str) or path not in self._rows or self._rows[path].denied_by_default
 
     def usable(self, path: object) -> bool:
         """Whether ``path`` may stand in ``uses`` (SPEC 6.2)."""
@@ -146,9 +150,12 @@ class Vocabulary:
                 ``duplicate_capability``, so that no extension can lift another row's default.
         """
         rows = list(self.capabilities)
+        known = dict(self._rows)
         for item in additions:
             row = Capability(item) if isinstance(item, str) else item
-            if row not in rows:
+            _check_row(row, at_index("$", len(rows)))
+            if known.get(row.path) != row:
+                known[row.path] = row
                 rows.append(row)
         return Vocabulary(tuple(rows))
 
@@ -171,7 +178,7 @@ def _check_row(row: Any, where: str) -> None:
     path = row.path if isinstance(row, Capability) else None
     if not isinstance(path, str) or not _PATH.fullmatch(path):
         raise InvalidValueError("capability_path", "segments of A-Z a-z 0-9 _ : - joined by dots", where)
-    if path.split(".", 1)[0] in _NOT_CAPABILITIES:
+    if path.split(".", 1)[0] in NOT_CAPABILITIES:
         raise InvalidValueError("reserved_member", f"{path} begins with a member that is no capability", where)
 
 
@@ -245,11 +252,14 @@ def advertised_capabilities_from_initialize(capabilities: Any, vocabulary: Vocab
     return vocabulary.advertised(manifest) | vocabulary.advertised_outer(capabilities)
 
 
-def capability_pattern_matches(pattern: str, path: str) -> bool:
+def capability_pattern_matches(pattern: Any, path: Any) -> bool:
     """Whether ``pattern`` matches ``path`` (SPEC 5.4): ``*`` is one whole segment, the counts are equal.
 
-    A ``*`` beside other characters in a segment is an ordinary character. Nothing matches by prefix.
+    A ``*`` beside other characters in a segment is an ordinary character. Nothing matches by prefix, and what is no
+    string matches nothing.
     """
+    if not isinstance(pattern, str) or not isinstance(path, str):
+        return False
     if pattern == path:
         return True
     if "*" not in pattern:
@@ -260,18 +270,16 @@ def capability_pattern_matches(pattern: str, path: str) -> bool:
     )
 
 
-def capability_granted(entries: Collection[Any] | None, path: str) -> bool:
+def capability_granted(entries: Collection[Any] | None, path: Any) -> bool:
     """Whether one of ``entries`` grants ``path`` (SPEC 5.4).
 
     Args:
         entries: ``effectiveCapabilities`` (a list, tuple or set). Anything else grants nothing, and members
             that are no strings are passed over.
-        path: a full path. A parent grants only itself.
+        path: a full path. A parent grants only itself, and what is no string is not granted.
     """
-    if not isinstance(entries, list | tuple | set | frozenset):
-        return False
-    return path in entries or any(
-        isinstance(entry, str) and capability_pattern_matches(entry, path) for entry in entries
+    return isinstance(entries, list | tuple | set | frozenset) and any(
+        capability_pattern_matches(entry, path) for entry in entries
     )
 
 

@@ -127,6 +127,12 @@ def test_extend_refuses(addition: Any, code: str) -> None:
     assert (caught.value.code, caught.value.path) == (code, "$[17]")
 
 
+def test_a_contradiction_among_additions_is_refused_too() -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        VOCABULARY.extend("a", Capability("a", denied_by_default=False), "a")
+    assert (caught.value.code, caught.value.path) == ("duplicate_capability", "$[18]")
+
+
 def test_a_vocabulary_shows_its_rows_alone() -> None:
     assert repr(Vocabulary((Capability("a"),))) == (
         "Vocabulary(capabilities=(Capability(path='a', denied_by_default=True, in_uses=True, outer=False),))"
@@ -191,6 +197,15 @@ def test_patterns() -> None:
     assert not capability_pattern_matches("tools", "pushEvents")
     assert not capability_pattern_matches("*", "channels.publish")
     assert not capability_pattern_matches("channels.*", "channels.")
+
+
+@pytest.mark.parametrize("odd", [None, 5, True, b"tools", ["tools"], {"tools": 1}])
+def test_what_is_no_string_matches_nothing(odd: Any) -> None:
+    assert not capability_pattern_matches(odd, "tools")
+    assert not capability_pattern_matches("*", odd)
+    assert not capability_pattern_matches(odd, odd)
+    assert not capability_granted([odd, "*"], odd)
+    assert VOCABULARY.denied_by_default(odd)
 
 
 @pytest.mark.spec("5.4-3", "5.4-4")
