@@ -9,13 +9,13 @@ Nothing here widens by guessing: what cannot be read grants nothing, and a Notif
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
 
-from mcpl_core.capabilities import VOCABULARY, Vocabulary, capability_granted, validate_uses
+from mcpl_core.capabilities import VOCABULARY, Vocabulary, capability_pattern_matches, validate_uses
 from mcpl_core.errors import (
     CapabilityDenied,
     FeatureSetNotEnabled,
@@ -24,7 +24,7 @@ from mcpl_core.errors import (
     RpcError,
     UnknownFeatureSet,
 )
-from mcpl_core.trees import at_index, at_key, json_object, string_list
+from mcpl_core.trees import at_index, at_key, each_string, json_object, string_list
 
 __all__ = (
     "DisabledReason",
@@ -38,6 +38,7 @@ __all__ = (
     "derive_feature_sets",
     "feature_set_name_matches",
     "grant_from_update",
+    "is_name_pattern",
 )
 
 #: How ``featureSets/update`` arrived (SPEC 6.7).
@@ -51,15 +52,36 @@ _EFFECTIVE, _DENIED = "effectiveCapabilities", "deniedCapabilities"
 _ENABLED, _DISABLED = "enabled", "disabled"
 
 
-def feature_set_name_matches(pattern: str, name: str) -> bool:
+def is_name_pattern(pattern: Any) -> bool:
+    """Whether ``pattern`` may name several feature sets: ``*``, or it ends in ``.*`` (SPEC 6.3)."""
+    return isinstance(pattern, str) and (pattern == "*" or pattern.endswith(".*"))
+
+
+def feature_set_name_matches(pattern: Any, name: Any) -> bool:
     """Whether ``pattern`` names the feature set ``name`` (SPEC 6.3).
 
     Equal, or a pattern that ends in ``.*`` and the name begins with what stands before the ``*``, at any
-    depth; ``*`` alone names every set. (Capability paths are matched otherwise: one segment for one ``*``.)
+    depth; ``*`` alone names every set. (Capability paths are matched otherwise: one segment for one ``*``.) What is
+    no string matches nothing.
     """
-    if pattern == name or pattern == "*":
-        return True
-    return pattern.endswith(".*") and name.startswith(pattern[:-1])
+    if not isinstance(pattern, str) or not isinstance(name, str):
+        return False
+    return pattern == name or (is_name_pattern(pattern) and name.startswith(pattern[:-1]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Names and patterns of feature sets, prepared so that a long list costs no more to ask than a short one."""
+
+    plain: frozenset[str]
+    prefixes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, patterns: tuple[str, ...]) -> _Names:
+        return cls(frozenset(patterns), tuple(pattern[:-1] for pattern in patterns if is_name_pattern(pattern)))
+
+    def name(self, name: str) -> bool:
+        return name in self.plain or name.startswith(self.prefixes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +93,54 @@ class GrantState:
         enabled_feature_sets: the allowlist of names or patterns; ``None`` when there is none.
         disabled_feature_sets: names or patterns that are taken away.
         ready: the initial policy exchange is complete (SPEC 5.3).
+
+    Raises:
+        InvalidValueError: a list is a bare string or has a member that is no string (``not_array``, ``not_string``).
     """
 
     effective_capabilities: tuple[str, ...] = ()
     enabled_feature_sets: tuple[str, ...] | None = None
     disabled_feature_sets: tuple[str, ...] = ()
     ready: bool = False
+    _paths: frozenset[str] = field(init=False, repr=False, compare=False)
+    _patterns: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _enabled: _Names | None = field(init=False, repr=False, compare=False)
+    _disabled: _Names = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        effective = each_string(self.effective_capabilities, "$.effective_capabilities")
+        disabled = each_string(self.disabled_feature_sets, "$.disabled_feature_sets")
+        enabled = self.enabled_feature_sets
+        if enabled is not None:
+            enabled = each_string(enabled, "$.enabled_feature_sets")
+        for name, value in (
+            ("effective_capabilities", effective),
+            ("enabled_feature_sets", enabled),
+            ("disabled_feature_sets", disabled),
+            ("_paths", frozenset(effective)),
+            ("_patterns", tuple(entry for entry in effective if "*" in entry)),
+            ("_enabled", None if enabled is None else _Names.of(enabled)),
+            ("_disabled", _Names.of(disabled)),
+        ):
+            object.__setattr__(self, name, value)
 
     def allows(self, path: str) -> bool:
         """Whether ``path`` is granted now. Before readiness nothing is."""
-        return self.ready and capability_granted(self.effective_capabilities, path)
+        return self.ready and self.covers(path)
+
+    def covers(self, path: str) -> bool:
+        """Whether an entry matches ``path``, as ``capability_granted`` says it, ready or not."""
+        return isinstance(path, str) and (
+            path in self._paths or any(capability_pattern_matches(pattern, path) for pattern in self._patterns)
+        )
 
     def deselected(self, name: str) -> Literal["host_disabled", "not_selected"] | None:
         """Why the host's selection turns the feature set ``name`` off, or ``None`` when it does not."""
-        if _named(self.disabled_feature_sets, name):
+        if self._disabled.name(name):
             return "host_disabled"
-        if self.enabled_feature_sets is not None and not _named(self.enabled_feature_sets, name):
+        if self._enabled is not None and not self._enabled.name(name):
             return "not_selected"
         return None
-
-
-def _named(patterns: Iterable[str], name: str) -> bool:
-    return any(feature_set_name_matches(pattern, name) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +210,7 @@ def grant_from_update(previous: GrantState | None, params: Any, form: UpdateForm
         return _from_request(state, tree)
     if form == "notification":
         return _from_notification(state, tree)
-    raise InvalidValueError("form", f"expected request or notification, got {form!r}")
+    raise InvalidValueError("form", "expected request or notification")
 
 
 def _from_request(state: GrantState, params: Any) -> UpdateOutcome:
@@ -175,7 +223,7 @@ def _from_request(state: GrantState, params: Any) -> UpdateOutcome:
         conflicts = _in_both(effective, denied)
         if conflicts:
             where = at_index(at_key("$", _DENIED), tree[_DENIED].index(conflicts[0]))
-            raise InvalidValueError("path_in_both_lists", f"{conflicts[0]} is granted and denied", where)
+            raise InvalidValueError("path_in_both_lists", f"{conflicts[0][:80]!r} is granted and denied", where)
     except InvalidValueError as error:
         nothing = replace(state, effective_capabilities=(), ready=False)
         return UpdateOutcome(nothing, Malformed.from_error(error), conflicts)
@@ -241,12 +289,13 @@ def derive_feature_sets(
     names it.
 
     Args:
-        declared: the manifest's ``featureSets`` member as received. Anything but an object declares nothing.
+        declared: the manifest's ``featureSets`` member as received. Anything but an object declares nothing, and
+            neither does a member whose name is no string.
         grant: the state; before readiness nothing is granted.
     """
     if not isinstance(declared, dict):
         return {}
-    return {name: _status(name, entry, grant, vocabulary) for name, entry in declared.items()}
+    return {name: _status(name, entry, grant, vocabulary) for name, entry in declared.items() if isinstance(name, str)}
 
 
 def _status(name: str, declaration: Any, grant: GrantState, vocabulary: Vocabulary) -> FeatureSetStatus:
@@ -269,6 +318,10 @@ def check_method(grant: GrantState, alternatives: Collection[str]) -> Capability
         ``None``, or the error to answer with (SPEC 6.6). ``data.capability`` is the first alternative (of a
         set, the first in order), ``data.anyOf`` all of them when there are several, and ``data.reason`` is
         ``not_ready`` before the initial policy exchange is complete (SPEC 5.3).
+
+    Raises:
+        InvalidValueError: ``alternatives`` is a bare string or no collection (``not_array``), or holds something else
+            than strings (``not_string``).
     """
     paths = _ordered(alternatives)
     if not paths or any(grant.allows(path) for path in paths):
@@ -289,6 +342,9 @@ def check_feature_set(
     Returns:
         ``None``; -32003 for an undeclared set; -32001 for one that is off; -32002 with ``data.reason``
         ``declaration_mismatch`` when its ``uses`` names none of ``alternatives``.
+
+    Raises:
+        InvalidValueError: as for ``check_method``.
     """
     status = statuses.get(name) if isinstance(name, str) else None
     if status is None:
@@ -302,8 +358,11 @@ def check_feature_set(
 
 
 def _ordered(alternatives: Collection[str]) -> tuple[str, ...]:
+    if isinstance(alternatives, tuple):  # as the method table has them
+        return alternatives
+    paths = each_string(alternatives, "$.alternatives")
     # A set has no order of its own; an answer must not differ from one process to the next.
-    return tuple(sorted(alternatives)) if isinstance(alternatives, set | frozenset) else tuple(alternatives)
+    return tuple(sorted(paths)) if isinstance(alternatives, set | frozenset) else paths
 
 
 def _denial(paths: tuple[str, ...]) -> dict[str, Any]:

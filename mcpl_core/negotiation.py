@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from mcpl_core.capabilities import VOCABULARY, Vocabulary, capability_granted
 from mcpl_core.errors import InvalidValueError
-from mcpl_core.grants import GrantState, Malformed, feature_set_name_matches
+from mcpl_core.grants import GrantState, Malformed, feature_set_name_matches, is_name_pattern
 from mcpl_core.receipts import AcceptedReceipt, Receipt, RefusedReceipt
-from mcpl_core.trees import at_index, string_list
+from mcpl_core.trees import at_index, each_string
 
 __all__ = (
     "PolicyChange",
@@ -58,11 +58,11 @@ def effective_grant(
         InvalidValueError: a list of patterns is a bare string or holds something else (``not_array``,
             ``not_string``).
     """
-    allowed, denied = _patterns(allow, "$.allow"), _patterns(deny, "$.deny")
+    allowed, denied = each_string(allow, "$.allow"), each_string(deny, "$.deny")
     return tuple(
         sorted(
             path
-            for path in frozenset(_patterns(advertised, "$.advertised"))
+            for path in frozenset(each_string(advertised, "$.advertised"))
             if path in vocabulary and _policy_grants(allowed, path, vocabulary) and not capability_granted(denied, path)
         )
     )
@@ -81,11 +81,11 @@ def ineffective_patterns(
     """
     return tuple(
         pattern
-        for pattern in _patterns(allow, "$.allow")
+        for pattern in each_string(allow, "$.allow")
         if not any(_policy_grants((pattern,), path, vocabulary) for path in vocabulary)
     ) + tuple(
         pattern
-        for pattern in _patterns(deny, "$.deny")
+        for pattern in each_string(deny, "$.deny")
         if not any(capability_granted((pattern,), path) for path in vocabulary)
     )
 
@@ -96,11 +96,6 @@ def _policy_grants(allow: tuple[str, ...], path: str, vocabulary: Vocabulary) ->
     return capability_granted(allow, path)
 
 
-def _patterns(value: Iterable[str], path: str) -> tuple[str, ...]:
-    # A bare string is an iterable of letters: the one wrong argument that would pass unnoticed.
-    return string_list(value if isinstance(value, str) else list(value), path)
-
-
 def concrete_names(patterns: Iterable[str], declared: Iterable[str]) -> tuple[str, ...]:
     """Feature-set names for the wire: each pattern replaced by the declared names that it matches.
 
@@ -109,11 +104,14 @@ def concrete_names(patterns: Iterable[str], declared: Iterable[str]) -> tuple[st
 
     Returns:
         Names, sorted, without repetitions.
+
+    Raises:
+        InvalidValueError: as for ``effective_grant``.
     """
-    names = tuple(declared)
+    names = each_string(declared, "$.declared")
     chosen: set[str] = set()
-    for pattern in patterns:
-        wild = pattern == "*" or pattern.endswith(".*")
+    for pattern in each_string(patterns, "$.patterns"):
+        wild = is_name_pattern(pattern)
         chosen.update((n for n in names if feature_set_name_matches(pattern, n)) if wild else (pattern,))
     return tuple(sorted(chosen))
 
@@ -131,13 +129,15 @@ def policy_params(grant: GrantState, advertised: Iterable[str] = ()) -> dict[str
         an allowlist, even an empty one; the other two when they are not empty.
 
     Raises:
-        InvalidValueError: the grant has a pattern instead of a path (``pattern_on_wire``).
+        InvalidValueError: the grant has a pattern instead of a path (``pattern_on_wire``), or as for
+            ``effective_grant``.
     """
     for index, path in enumerate(grant.effective_capabilities):
         if "*" in path:
-            raise InvalidValueError("pattern_on_wire", f"{path} is no concrete path", at_index("$", index))
+            where = at_index("$.effective_capabilities", index)
+            raise InvalidValueError("pattern_on_wire", f"{path[:80]!r} is no concrete path", where)
     params: dict[str, Any] = {"effectiveCapabilities": sorted(grant.effective_capabilities)}
-    denied = sorted(frozenset(advertised).difference(grant.effective_capabilities))
+    denied = sorted(frozenset(each_string(advertised, "$.advertised")).difference(grant.effective_capabilities))
     if denied:
         params["deniedCapabilities"] = denied
     if grant.enabled_feature_sets is not None:
@@ -150,7 +150,7 @@ def policy_params(grant: GrantState, advertised: Iterable[str] = ()) -> dict[str
 def intersect_grants(one: GrantState, other: GrantState) -> GrantState:
     """What both states allow, and nothing else: paths, selection and readiness."""
     return GrantState(
-        _pairwise(one.effective_capabilities, other.effective_capabilities, _narrower_path),
+        _common(one.effective_capabilities, other.effective_capabilities, _is_path_pattern, _narrower_path),
         _both_selected(one.enabled_feature_sets, other.enabled_feature_sets),
         tuple(dict.fromkeys((*one.disabled_feature_sets, *other.disabled_feature_sets))),
         one.ready and other.ready,
@@ -160,20 +160,32 @@ def intersect_grants(one: GrantState, other: GrantState) -> GrantState:
 def _both_selected(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
     if one is None or other is None:
         return other if one is None else one
-    return _pairwise(one, other, _narrower_name)
+    return _common(one, other, is_name_pattern, _narrower_name)
 
 
-def _pairwise(
-    one: tuple[str, ...], other: tuple[str, ...], narrower: Callable[[str, str], str | None]
+def _common(
+    one: tuple[str, ...],
+    other: tuple[str, ...],
+    is_pattern: Callable[[str], bool],
+    narrower: Callable[[str, str], str | None],
 ) -> tuple[str, ...]:
-    common = (narrower(a, b) for a in one for b in other)
-    return tuple(dict.fromkeys(entry for entry in common if entry is not None))
+    """What both lists match. Two entries that are no patterns have nothing in common unless they are equal, so that
+    only patterns are compared one by one: a server may declare many names."""
+    shared = frozenset(one).intersection(other)
+    found = [entry for entry in one if entry in shared]
+    for entries, others in ((one, other), (other, one)):
+        patterns = [entry for entry in others if is_pattern(entry)]
+        alone = [entry for entry in entries if entry not in shared]
+        found += [common for a in alone for b in patterns if (common := narrower(a, b)) is not None]
+    return tuple(dict.fromkeys(found))
+
+
+def _is_path_pattern(entry: str) -> bool:
+    return "*" in entry
 
 
 def _narrower_path(a: str, b: str) -> str | None:
     """The pattern that matches exactly what both match, or ``None`` when nothing is matched by both."""
-    if a == b:
-        return a
     left, right = a.split("."), b.split(".")
     if len(left) != len(right):
         return None
@@ -220,13 +232,12 @@ def plan_change(current: GrantState, proposed: GrantState) -> PolicyChange:
     """
     target = replace(proposed, ready=True)
     in_force = intersect_grants(current, target)
-    now = in_force.effective_capabilities
     return PolicyChange(
         in_force,
         target,
         initial=not current.ready,
-        reduced=tuple(path for path in current.effective_capabilities if not capability_granted(now, path)),
-        expanded=tuple(path for path in target.effective_capabilities if not capability_granted(now, path)),
+        reduced=tuple(path for path in current.effective_capabilities if not in_force.covers(path)),
+        expanded=tuple(path for path in target.effective_capabilities if not in_force.covers(path)),
         needed=_meaning(current) != _meaning(target),
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from mcpl_core.capabilities import VOCABULARY, Vocabulary
 from mcpl_core.errors import InvalidValueError
 from mcpl_core.grants import GrantState, Malformed, derive_feature_sets
-from mcpl_core.trees import at_index, at_key, json_object, string_list, string_value
+from mcpl_core.trees import at_index, at_key, each_string, json_object, string_list, string_value
 
 __all__ = (
     "AcceptedReceipt",
@@ -131,6 +131,10 @@ def degradation_receipt(
         further: what the server knows of itself beyond the derivation (SPEC 6.4); an entry for a set that is
             listed already replaces that one.
         notes: for people.
+
+    Raises:
+        InvalidValueError: ``notes`` is a bare string, or holds something else than strings (``not_array``,
+            ``not_string``).
     """
     listed = {
         status.name: UnavailableFeature(
@@ -143,7 +147,7 @@ def degradation_receipt(
         if status.missing_capabilities or status.reason == "invalid_uses"
     }
     listed.update((feature.feature_set, feature) for feature in further)
-    return AcceptedReceipt(tuple(listed.values()), "degraded" if listed else None, tuple(notes))
+    return AcceptedReceipt(tuple(listed.values()), "degraded" if listed else None, each_string(notes, "$.notes"))
 
 
 def refusal(
@@ -152,9 +156,11 @@ def refusal(
     """A refusal, which always names what the server becomes (SPEC 6.7).
 
     Raises:
-        InvalidValueError: ``fallback`` is neither ``mcp-only`` nor ``close`` (``fallback``).
+        InvalidValueError: ``fallback`` is neither ``mcp-only`` nor ``close`` (``fallback``), or the paths are a bare
+            string or something else than strings (``not_array``, ``not_string``).
     """
-    return RefusedReceipt(_fallback(fallback, "$.fallback"), tuple(missing_capabilities), reason)
+    missing = each_string(missing_capabilities, "$.missing_capabilities")
+    return RefusedReceipt(_fallback(fallback, "$.fallback"), missing, reason)
 
 
 def read_receipt(result: Any) -> Receipt | Malformed:

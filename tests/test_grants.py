@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpl_core.capabilities import CAPABILITY_PATHS, EXTENSION_CAPABILITIES, VOCABULARY
+from mcpl_core.capabilities import CAPABILITY_PATHS, EXTENSION_CAPABILITIES, VOCABULARY, capability_granted
 from mcpl_core.errors import (
     CapabilityDenied,
     FeatureSetNotEnabled,
@@ -27,6 +29,7 @@ from mcpl_core.grants import (
     derive_feature_sets,
     feature_set_name_matches,
     grant_from_update,
+    is_name_pattern,
 )
 
 OBSERVE = "contextHooks.beforeInference.observe"
@@ -208,6 +211,51 @@ def test_feature_set_names(pattern: str, name: str, matches: bool) -> None:
     assert feature_set_name_matches(pattern, name) is matches
 
 
+@pytest.mark.parametrize("odd", [None, 5, b"a", ["a"]])
+def test_what_is_no_name_matches_nothing(odd: Any) -> None:
+    assert not feature_set_name_matches(odd, "a")
+    assert not feature_set_name_matches("*", odd)
+    assert not feature_set_name_matches(odd, odd)
+    assert not is_name_pattern(odd)
+
+
+@given(STATES, NAMES | st.text(max_size=3))
+def test_a_selection_says_what_its_patterns_say_one_by_one(state: GrantState, name: str) -> None:
+    def named(patterns: tuple[str, ...]) -> bool:
+        return any(feature_set_name_matches(pattern, name) for pattern in patterns)
+
+    enabled = state.enabled_feature_sets
+    expected = "not_selected" if enabled is not None and not named(enabled) else None
+    assert state.deselected(name) == ("host_disabled" if named(state.disabled_feature_sets) else expected)
+
+
+@pytest.mark.spec("5.4-6")
+@given(STATES, ENTRIES | st.text(max_size=3))
+def test_a_state_covers_what_its_entries_grant(state: GrantState, path: str) -> None:
+    assert state.covers(path) == capability_granted(state.effective_capabilities, path)
+    assert state.allows(path) == (state.ready and state.covers(path))
+
+
+@pytest.mark.parametrize("name", ["effective_capabilities", "enabled_feature_sets", "disabled_feature_sets"])
+def test_a_state_is_made_of_lists_of_strings(name: str) -> None:
+    for value, code, path in (("tools", "not_array", f"$.{name}"), (["a", 5], "not_string", f"$.{name}[1]")):
+        with pytest.raises(InvalidValueError) as caught:
+            GrantState(**{name: value})  # type: ignore[arg-type]
+        assert (caught.value.code, caught.value.path) == (code, path)
+    assert getattr(GrantState(**{name: ["a"]}), name) == ("a",)  # type: ignore[arg-type]
+
+
+def test_states_can_be_compared_hashed_copied_and_pickled() -> None:
+    state = GrantState(("a.*", "tools"), ("x",), ("y.*",), ready=True)
+    for twin in (replace(state), copy.deepcopy(state), pickle.loads(pickle.dumps(state))):
+        assert twin == state and hash(twin) == hash(state)
+        assert twin.allows("a.b") and twin.deselected("y.z") == "host_disabled"
+    assert repr(state) == (
+        "GrantState(effective_capabilities=('a.*', 'tools'), enabled_feature_sets=('x',), "
+        "disabled_feature_sets=('y.*',), ready=True)"
+    )
+
+
 @pytest.mark.spec("5.3-10", "5.3-12")
 def test_selection() -> None:
     state = GrantState(enabled_feature_sets=("a", "b"), disabled_feature_sets=("b",))
@@ -249,6 +297,10 @@ def test_any_declaration_can_be_derived(declared: Any, state: GrantState) -> Non
     assert all(status.reason == "invalid_uses" for status in statuses.values())
 
 
+def test_a_name_that_is_no_string_declares_nothing() -> None:
+    assert list(derive_feature_sets({5: {"uses": ["tools"]}, "a": {}}, GrantState(("tools",), ready=True))) == ["a"]
+
+
 def test_extension_paths_in_uses() -> None:
     extended = VOCABULARY.extend(*EXTENSION_CAPABILITIES)
     declared = {"edit": {"uses": ["stateUpdate"]}, "act": {"uses": ["access.token"]}}
@@ -276,6 +328,14 @@ def test_one_alternative_is_enough() -> None:
     denied = check_method(GrantState(("tools",), ready=True), hooks)
     assert denied is not None
     assert denied.data == {"capability": OBSERVE, "anyOf": [OBSERVE, SYSTEM]}
+
+
+@pytest.mark.parametrize("alternatives", ["tools", None, 5, ["tools", 5]])
+def test_alternatives_are_a_collection_of_paths(alternatives: Any) -> None:
+    for check in (check_method, lambda _, paths: check_feature_set({"a": FeatureSetStatus("a")}, "a", paths)):
+        with pytest.raises(InvalidValueError) as caught:
+            check(GrantState(("tools",), ready=True), alternatives)
+        assert caught.value.path.startswith("$.alternatives")
 
 
 def test_alternatives_given_as_a_set_are_named_in_order() -> None:

@@ -117,6 +117,16 @@ def test_entries_that_can_do_nothing_are_found() -> None:
     assert ineffective_patterns([], ["branches.*"], EXTENDED) == ()
 
 
+@pytest.mark.parametrize("names", [("memory.*", ["a"]), (["*"], "memory.a"), (None, []), (["a", 5], [])])
+def test_a_bare_string_is_no_list_of_names(names: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        concrete_names(*names)
+    assert caught.value.code in {"not_array", "not_string"}
+    with pytest.raises(InvalidValueError) as caught:
+        policy_params(GrantState(), "tools")
+    assert (caught.value.code, caught.value.path) == ("not_array", "$.advertised")
+
+
 def test_names_on_the_wire_are_concrete() -> None:
     declared = ["memory.a", "memory.b.c", "notes"]
     assert concrete_names(["memory.*"], declared) == ("memory.a", "memory.b.c")
@@ -141,7 +151,7 @@ def test_the_params_of_a_policy() -> None:
 def test_a_pattern_does_not_go_on_the_wire() -> None:
     with pytest.raises(InvalidValueError) as caught:
         policy_params(GrantState(("tools", "channels.*")))
-    assert (caught.value.code, caught.value.path) == ("pattern_on_wire", "$[1]")
+    assert (caught.value.code, caught.value.path) == ("pattern_on_wire", "$.effective_capabilities[1]")
 
 
 @given(STATES, st.lists(PATHS))

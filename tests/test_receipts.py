@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mcpl_core.grants
+from mcpl_core.capabilities import CAPABILITY_PATHS
 from mcpl_core.errors import InvalidValueError
-from mcpl_core.grants import GrantState, Malformed
+from mcpl_core.grants import GrantState, Malformed, derive_feature_sets
+from mcpl_core.negotiation import plan_change, settle
 from mcpl_core.receipts import (
     AcceptedReceipt,
     RefusedReceipt,
@@ -180,16 +181,56 @@ def test_malformed_receipts(wire: Any, code: str, path: str) -> None:
     assert (reading.code, reading.path) == (code, path)
 
 
+def test_what_a_server_says_in_lists_is_no_bare_string() -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        refusal("close", missing_capabilities="tools")
+    assert (caught.value.code, caught.value.path) == ("not_array", "$.missing_capabilities")
+    with pytest.raises(InvalidValueError) as caught:
+        degradation_receipt({}, GrantState(), notes="a note")
+    assert (caught.value.code, caught.value.path) == ("not_array", "$.notes")
+
+
 def test_an_absent_list_of_missing_capabilities_is_an_empty_one() -> None:
     assert read_receipt({"accepted": True, "unavailableFeatures": [FEATURE]}) == AcceptedReceipt(
         (UnavailableFeature("a"),)
     )
 
 
+#: Anything at all, or what looks like a receipt and asks for more.
+WISHES = st.lists(st.sampled_from([*CAPABILITY_PATHS, "*", "*.*"]), max_size=4)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+ASKING = st.fixed_dictionaries(
+    {"accepted": st.booleans()},
+    optional={
+        "fallback": st.sampled_from(["mcp-only", "close", "grant", None]),
+        "mode": st.just("degraded"),
+        "missingCapabilities": WISHES,
+        "effectiveCapabilities": WISHES,
+        "enabled": st.just(["*"]),
+        "unavailableFeatures": st.lists(
+            st.fixed_dictionaries(
+                {"featureSet": st.just("chat"), "effect": st.just("enabled")}, optional={"missingCapabilities": WISHES}
+            ),
+            max_size=2,
+        ),
+    },
+)
+GRANTS = st.lists(st.sampled_from(CAPABILITY_PATHS), max_size=4).map(tuple)
+
+
 @pytest.mark.spec("6.7-10")
-def test_no_function_that_makes_a_grant_takes_a_receipt() -> None:
-    kinds = {AcceptedReceipt, RefusedReceipt, UnavailableFeature}
-    makers = [getattr(mcpl_core.grants, name) for name in mcpl_core.grants.__all__]
-    hints = [get_type_hints(maker) for maker in makers if callable(maker) and hasattr(maker, "__code__")]
-    assert len(hints) == 5
-    assert not kinds & {kind for hint in hints for kind in hint.values()}
+@given(GRANTS, GRANTS, st.booleans(), ASKING | ANYTHING)
+def test_no_receipt_widens_a_grant(now: tuple[str, ...], wanted: tuple[str, ...], ready: bool, wire: Any) -> None:
+    change = plan_change(GrantState(now, None, ("chat",), ready), GrantState(wanted, ("tidy",)))
+    answer = read_receipt(wire)
+    after = settle(change, answer).grant
+    allowed = {path for path in CAPABILITY_PATHS if after.allows(path)}
+    accepted = isinstance(answer, AcceptedReceipt)
+    assert allowed <= set(wanted)
+    assert allowed == set(wanted) if accepted else allowed <= (set(now) if ready else set())
+    if after.ready:
+        assert not derive_feature_sets(DECLARED, after)["chat"].enabled
