@@ -11,7 +11,7 @@ can be taken back.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -275,6 +275,9 @@ class Acceptance:
         accepted_at: when, in the host's own notation, ``None`` when it keeps none.
         implies: its edges are in force.
         treatment: its suggested treatments are in force.
+
+    Raises:
+        InvalidValueError: nobody is named (``accepted_by``).
     """
 
     server: str
@@ -285,6 +288,10 @@ class Acceptance:
     accepted_at: str | None = None
     implies: bool = True
     treatment: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.accepted_by, str) or not self.accepted_by:
+            raise InvalidValueError("accepted_by", "an acceptance names who decided", "$.accepted_by")
 
     def edges(self) -> tuple[ImplicationEdge, ...]:
         """The edges in force."""
@@ -313,9 +320,25 @@ class Acceptances:
 
     Attributes:
         entries: at most one for each server and feature set, in order of acceptance.
+
+    Raises:
+        InvalidValueError: there are two for one feature set (``duplicate_acceptance``).
     """
 
     entries: tuple[Acceptance, ...] = ()
+    # Made once: both are asked for with each event.
+    _edges: Mapping[str, Mapping[str, tuple[ImplicationEdge, ...]]] = field(init=False, repr=False, compare=False)
+    _rules: tuple[TreatmentRule, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        edges: dict[str, dict[str, tuple[ImplicationEdge, ...]]] = {}
+        for index, entry in enumerate(self.entries):
+            of_server = edges.setdefault(entry.server, {})
+            if entry.feature_set in of_server:
+                raise InvalidValueError("duplicate_acceptance", "accepted twice", at_index("$.entries", index))
+            of_server[entry.feature_set] = entry.edges()
+        object.__setattr__(self, "_edges", edges)
+        object.__setattr__(self, "_rules", tuple(rule for entry in self.entries for rule in entry.rules()))
 
     def accept(self, acceptance: Acceptance, *, current_digest: str) -> Acceptances:
         """Add an acceptance; it replaces one for the same server and feature set.
@@ -325,11 +348,8 @@ class Acceptances:
             current_digest: the digest of what the server declares now.
 
         Raises:
-            InvalidValueError: nobody is named (``accepted_by``), or the declaration is not the one that was
-                decided on (``ontology_changed``).
+            InvalidValueError: the declaration is not the one that was decided on (``ontology_changed``).
         """
-        if not acceptance.accepted_by:
-            raise InvalidValueError("accepted_by", "an acceptance names who decided", "$.acceptedBy")
         if acceptance.digest != current_digest:
             raise InvalidValueError("ontology_changed", "the declaration is another one by now", "$.digest")
         kept = self.revoke(acceptance.server, acceptance.feature_set).entries
@@ -349,8 +369,12 @@ class Acceptances:
         Returns:
             The record from now on, and the acceptances that were dropped.
         """
-        dropped = tuple(e for e in self.entries if e.server == server and digests.get(e.feature_set) != e.digest)
-        return Acceptances(tuple(e for e in self.entries if e not in dropped)), dropped
+        kept: list[Acceptance] = []
+        dropped: list[Acceptance] = []
+        for entry in self.entries:
+            stands = entry.server != server or digests.get(entry.feature_set) == entry.digest
+            (kept if stands else dropped).append(entry)
+        return (Acceptances(tuple(kept)) if dropped else self), tuple(dropped)
 
     def edges(self, server: str, feature_set: str | None = None) -> tuple[ImplicationEdge, ...]:
         """The accepted edges for one event, for ``expand_tags``.
@@ -359,11 +383,14 @@ class Acceptances:
             server: the producer of the event.
             feature_set: the event's own; ``None`` for a channel message, which carries none.
         """
-        return tuple(edge for e in self.entries if _concerns(e, server, feature_set) for edge in e.edges())
+        accepted = self._edges.get(server, {})
+        if feature_set is not None:
+            return accepted.get(feature_set, ())
+        return tuple(edge for edges in accepted.values() for edge in edges)
 
     def rules(self) -> tuple[TreatmentRule, ...]:
         """Every accepted rule, to stand after the consumer's own. Each matches its producer's events alone."""
-        return tuple(rule for e in self.entries for rule in e.rules())
+        return self._rules
 
 
 def _concerns(entry: Acceptance, server: str, feature_set: str | None) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from mcpl_core.errors import InvalidValueError
-from mcpl_core.trees import at_index
+from mcpl_core.trees import at_index, each_string
 
 __all__ = (
     "CHAT_ADDRESSED",
@@ -120,9 +120,9 @@ def parse_tag(text: Any, path: str = "$") -> Tag:
     return Tag(match["ns"], match["value"], match["key"])
 
 
-def is_reserved(tag: str) -> bool:
-    """Whether ``tag`` stands in a namespace that no producer defines."""
-    namespace, colon, _ = tag.partition(":")
+def is_reserved(tag: Any) -> bool:
+    """Whether ``tag`` stands in a namespace that no producer defines. What is no string stands in none."""
+    namespace, colon, _ = tag.partition(":") if isinstance(tag, str) else ("", "", "")
     return colon != "" and namespace in RESERVED_NAMESPACES
 
 
@@ -181,11 +181,9 @@ def check_tags(tags: Iterable[Any]) -> tuple[str, ...]:
 
     Raises:
         InvalidValueError: one of them is no tag; ``path`` says which. Producers must not send bare words
-            (SPEC 16.1).
+            (SPEC 16.1). ``not_array``: it is a bare string or nothing to iterate over.
     """
-    if isinstance(tags, str):
-        raise InvalidValueError("not_array", "tags are a list of strings", "$")
-    entries = list(tags)
+    entries = each_string(tags)
     for index, tag in enumerate(entries):
         parse_tag(tag, at_index("$", index))
     return tuple(dict.fromkeys(entries))
@@ -217,11 +215,14 @@ def expand_tags(tags: Iterable[str], accepted: Iterable[ImplicationEdge] = ()) -
 
     Returns:
         The given tags in their order, then the added ones.
+
+    Raises:
+        InvalidValueError: ``tags`` is a bare string or holds something else (``not_array``, ``not_string``).
     """
     edges = {tag: list(implied) for tag, implied in CORE_IMPLICATIONS.items()}
     for edge in accepted:
         edges.setdefault(edge.tag, []).extend(edge.implies)
-    closure = dict.fromkeys(tags)
+    closure = dict.fromkeys(each_string(tags))
     queue = list(closure)
     for tag in queue:  # the queue grows while it is read; each tag enters once, so a cycle ends
         added = [implied for implied in edges.get(tag, ()) if implied not in closure]
@@ -232,12 +233,14 @@ def expand_tags(tags: Iterable[str], accepted: Iterable[ImplicationEdge] = ()) -
     return tuple(closure)
 
 
-def glob_matches(pattern: str, text: str) -> bool:
+def glob_matches(pattern: Any, text: Any) -> bool:
     """Whether ``pattern`` matches the whole of ``text``: ``*`` is any run of characters, also none.
 
-    Nothing else is special and case counts. The work grows with ``len(pattern) + len(text)`` times the number
-    of ``*`` at worst, whatever the two say.
+    Nothing else is special and case counts; what is no string matches nothing. The work grows with
+    ``len(pattern) + len(text)`` times the number of ``*`` at worst, whatever the two say.
     """
+    if not isinstance(pattern, str) or not isinstance(text, str):
+        return False
     head, *rest = pattern.split("*")
     if not rest:
         return pattern == text

@@ -15,7 +15,7 @@ from typing import Any
 
 from mcpl_core.errors import InvalidValueError
 from mcpl_core.tags import glob_matches
-from mcpl_core.trees import at_index, at_key, json_object, string_list
+from mcpl_core.trees import at_index, at_key, each_string, json_object, string_list
 
 __all__ = (
     "Behavior",
@@ -60,7 +60,8 @@ class Debounce:
     ms: int | None = None
 
     def __post_init__(self) -> None:
-        _optional_amount(self.ms)
+        if self.ms is not None:
+            _check_amount(self.ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,8 @@ class Throttle:
     per_ms: int | None = None
 
     def __post_init__(self) -> None:
-        _optional_amount(self.per_ms)
+        if self.per_ms is not None:
+            _check_amount(self.per_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +90,22 @@ class Sample:
     every: int
 
     def __post_init__(self) -> None:
-        _amount(self.every, "$")
+        _check_amount(self.every)
 
 
 Behavior = Immediate | Mute | Debounce | Throttle | Sample
 
 
-def _amount(value: Any, path: str) -> int:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # a JSON writer may print a whole number as 1.8e5
+def _check_amount(value: Any, path: str = "$") -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_INTEGER:
         raise InvalidValueError("behavior_amount", "expected a whole number from 1 to 2**53 - 1", path)
-    return value
 
 
-def _optional_amount(value: int | None) -> None:
-    if value is not None:
-        _amount(value, "$")
+def _amount(value: Any, path: str) -> int:
+    # A JSON writer may print a whole number as 1.8e5.
+    amount = int(value) if isinstance(value, float) and value.is_integer() else value
+    _check_amount(amount, path)
+    return int(amount)
 
 
 #: Behaviours written as one word. ``skip`` is an older name of ``mute``.
@@ -189,6 +190,18 @@ class RuleOrigin:
     accepted_by: str
 
 
+#: The matchers of a rule: member name and attribute.
+_MATCHERS: MappingProxyType[str, str] = MappingProxyType(
+    {
+        "tagsAny": "tags_any",
+        "tagsAll": "tags_all",
+        "tagsNone": "tags_none",
+        "source": "source",
+        "channel": "channel",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class TreatmentRule:
     """One rule. A matcher that is ``None`` constrains nothing; patterns are globs (``*``).
@@ -202,6 +215,10 @@ class TreatmentRule:
         channel: one pattern matches the channel id; an event without a channel is not matched.
         origin: ``None`` for the consumer's own rule. A rule that came from a producer matches that
             producer's events alone.
+
+    Raises:
+        InvalidValueError: a matcher is a bare string or has a member that is no string (``not_array``,
+            ``not_string``).
     """
 
     behavior: Behavior
@@ -211,6 +228,11 @@ class TreatmentRule:
     source: tuple[str, ...] | None = None
     channel: tuple[str, ...] | None = None
     origin: RuleOrigin | None = None
+
+    def __post_init__(self) -> None:
+        for attribute in _MATCHERS.values():
+            if (patterns := getattr(self, attribute)) is not None:
+                object.__setattr__(self, attribute, each_string(patterns, f"$.{attribute}"))
 
     def matches(self, tags: Collection[str], source: str, channel: str | None) -> bool:
         """Whether the rule matches an event with these (closure-expanded) tags."""
@@ -234,19 +256,12 @@ class TreatmentRule:
 
 
 def _any_glob(patterns: Iterable[str], texts: Collection[str]) -> bool:
-    return any(glob_matches(pattern, text) for pattern in patterns for text in texts)
+    return any(
+        any(glob_matches(pattern, text) for text in texts) if "*" in pattern else pattern in texts
+        for pattern in patterns
+    )
 
 
-#: The matchers of a rule: member name and attribute.
-_MATCHERS: MappingProxyType[str, str] = MappingProxyType(
-    {
-        "tagsAny": "tags_any",
-        "tagsAll": "tags_all",
-        "tagsNone": "tags_none",
-        "source": "source",
-        "channel": "channel",
-    }
-)
 #: The matchers that may be one string instead of an array.
 _SINGLE = frozenset({"source", "channel"})
 
@@ -310,12 +325,16 @@ def choose_treatment(
 
     Args:
         rules: the consumer's own, then accepted ones (``Acceptances.rules``).
-        tags: after ``expand_tags``.
+        tags: after ``expand_tags``. Only patterns with a ``*`` are tried on one tag after the other.
         source: the server, as the host names it (never as the message does).
         channel: the registered channel id, for channel messages.
         default: the host's.
+
+    Raises:
+        InvalidValueError: ``tags`` is a bare string or holds something else (``not_array``, ``not_string``).
     """
+    present = frozenset(each_string(tags, "$.tags"))
     for index, rule in enumerate(rules):
-        if rule.matches(tags, source, channel):
+        if rule.matches(present, source, channel):
             return Treatment(rule.behavior, rule, index)
     return Treatment(default)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import ada_url
 
@@ -58,8 +58,11 @@ class McplUri:
     resolved: str = field(compare=False)
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: Any) -> Self:
         """Read a ``mcpl://`` URI.
+
+        Args:
+            text: as written. What is no string does not begin with the scheme either.
 
         Raises:
             InvalidValueError: it is refused; ``code`` is one of ``UriErrorCode``. The text itself is not
@@ -91,12 +94,12 @@ def _refusal(code: UriErrorCode, detail: str) -> InvalidValueError:
     return InvalidValueError(code, detail)
 
 
-def _checked(text: str) -> str:
+def _checked(text: Any) -> str:
     """What follows ``mcpl://``, when nothing in it is refused as text (RFC-004 2.1)."""
-    scheme = _SCHEME.match(text)
+    scheme = _SCHEME.match(text) if isinstance(text, str) else None
     if scheme is None:
         raise _refusal("scheme", "an MCPL URI begins with mcpl://")
-    rest = text[scheme.end() :]
+    rest: str = text[scheme.end() :]
     if refused := _REFUSED.search(rest):
         position = scheme.end() + refused.start()
         raise _refusal("character", f"{refused[0]!r} at {position} must be percent-encoded or left out")

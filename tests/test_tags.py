@@ -151,6 +151,20 @@ def test_what_we_send_is_checked() -> None:
         assert (caught.value.code, caught.value.path) == (code, path)
 
 
+def test_a_bare_string_has_no_closure() -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        expand_tags("chat:dm")
+    assert (caught.value.code, caught.value.path) == ("not_array", "$")
+
+
+@pytest.mark.parametrize("odd", [None, 5, b"chat:dm", ["chat:dm"]])
+def test_what_is_no_string_is_in_no_namespace_and_matches_nothing(odd: Any) -> None:
+    assert not is_reserved(odd)
+    assert not glob_matches("*", odd)
+    assert not glob_matches(odd, "a")
+    assert not glob_matches(odd, odd)
+
+
 @pytest.mark.spec("16.3-1", "R-tags-1")
 def test_the_core_closure() -> None:
     assert {tag: set(implied) for tag, implied in CORE_IMPLICATIONS.items()} == {

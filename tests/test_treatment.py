@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpl_core.errors import InvalidValueError
-from mcpl_core.tags import CHAT_TAGS
+from mcpl_core.tags import CHAT_TAGS, glob_matches
 from mcpl_core.treatment import (
     Behavior,
     Debounce,
@@ -116,6 +116,14 @@ def test_behaviours_made_in_code_are_checked_too(make: Any) -> None:
     assert caught.value.code == "behavior_amount"
 
 
+@pytest.mark.parametrize("amount", [1.0, True, "1", [1]])
+def test_an_amount_in_code_is_an_integer(amount: Any) -> None:
+    for make in (Debounce, Throttle, Sample):
+        with pytest.raises(InvalidValueError) as caught:
+            make(amount)
+        assert caught.value.code == "behavior_amount"
+
+
 @pytest.mark.spec("R-tags-5")
 def test_the_hosts_interval() -> None:
     assert with_interval(Debounce(), 250) == Debounce(250)
@@ -168,6 +176,30 @@ def test_a_rule_list_is_read_whole_or_not_at_all(wire: Any, code: str, path: str
     with pytest.raises(InvalidValueError) as caught:
         parse_rules(wire, "$.rules")
     assert (caught.value.code, caught.value.path) == (code, path)
+
+
+@pytest.mark.parametrize("matcher", ["tags_any", "tags_all", "tags_none", "source", "channel"])
+def test_a_matcher_is_a_list_of_patterns(matcher: str) -> None:
+    for value, code, path in (("x:*", "not_array", f"$.{matcher}"), (["x:*", 5], "not_string", f"$.{matcher}[1]")):
+        with pytest.raises(InvalidValueError) as caught:
+            TreatmentRule(Mute(), **{matcher: value})  # type: ignore[arg-type]
+        assert (caught.value.code, caught.value.path) == (code, path)
+    assert getattr(TreatmentRule(Mute(), **{matcher: ["x:*"]}), matcher) == ("x:*",)  # type: ignore[arg-type]
+
+
+def test_tags_are_no_bare_string() -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        choose_treatment((), "chat:dm", source="s")
+    assert (caught.value.code, caught.value.path) == ("not_array", "$.tags")
+
+
+@pytest.mark.spec("R-tags-2")
+@given(GLOBS, TAG_SETS)
+def test_a_pattern_matches_the_tags_that_its_glob_matches(pattern: str, tags: frozenset[str]) -> None:
+    expected = any(glob_matches(pattern, tag) for tag in tags)
+    assert TreatmentRule(Mute(), tags_any=(pattern,)).matches(tags, "s", None) is expected
+    assert TreatmentRule(Mute(), tags_all=(pattern,)).matches(list(tags), "s", None) is expected
+    assert TreatmentRule(Mute(), tags_none=(pattern,)).matches(tuple(tags), "s", None) is not expected
 
 
 @pytest.mark.spec("16.7-1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import example, given
@@ -82,6 +82,11 @@ def test_a_query_is_not_printed() -> None:
 )
 def test_a_text_without_the_scheme_is_refused(text: str) -> None:
     assert refused(text) == "scheme"
+
+
+@pytest.mark.parametrize("value", [None, 5, b"mcpl://h", ["mcpl://h"]])
+def test_what_is_no_text_is_refused(value: Any) -> None:
+    assert refused(value) == "scheme"
 
 
 @pytest.mark.spec("RFC4-2.1-5")
