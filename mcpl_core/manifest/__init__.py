@@ -4,7 +4,7 @@ Pure decisions over JSON trees as received, never over typed views of them. Send
 host and server runtimes.
 """
 
-from .diff import DomainTexts, MemberChange, changed_domains, differing_domains, domain_texts, member_changes
+from .diff import MemberChange, changed_domains, member_changes
 from .digest import (
     is_manifest_revision,
     manifest_canonical_json,
@@ -14,7 +14,7 @@ from .digest import (
     sort_set,
     with_revision,
 )
-from .identifiers import NOT_CAPABILITIES, all_strings, check_identifiers, is_identifier
+from .identifiers import is_identifier
 from .impacts import DISPOSITIONS, HostFacts, Impact, ManifestChange, assess_change
 from .jcs import canonical_bytes, canonical_json, copy_tree, ecmascript_number
 from .tracker import Announcement, ManifestTracker, ManifestTransaction, ManifestUpdate
@@ -22,9 +22,7 @@ from .validate import ManifestProblem, ManifestReading, validate_manifest
 
 __all__ = (
     "DISPOSITIONS",
-    "NOT_CAPABILITIES",
     "Announcement",
-    "DomainTexts",
     "HostFacts",
     "Impact",
     "ManifestChange",
@@ -34,15 +32,11 @@ __all__ = (
     "ManifestTransaction",
     "ManifestUpdate",
     "MemberChange",
-    "all_strings",
     "assess_change",
     "canonical_bytes",
     "canonical_json",
     "changed_domains",
-    "check_identifiers",
     "copy_tree",
-    "differing_domains",
-    "domain_texts",
     "ecmascript_number",
     "is_identifier",
     "is_manifest_revision",

@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mcpl_core.capabilities import NOT_CAPABILITIES
 from mcpl_core.protocol.manifest import CHANGE_DOMAINS, ChangeDomain
-from mcpl_core.trees import at_key
+from mcpl_core.trees import Place, at_place
 
 from .digest import normalized_manifest
-from .identifiers import NOT_CAPABILITIES
 from .jcs import canonical_bytes
 
 __all__ = ("DomainTexts", "MemberChange", "changed_domains", "differing_domains", "domain_texts", "member_changes")
@@ -111,16 +111,16 @@ def member_changes(previous: Any, current: Any) -> tuple[MemberChange, ...]:
         InvalidValueError: as for ``changed_domains``; a member that has no counterpart is not looked into.
     """
     changes: list[MemberChange] = []
-    pairs = [("$", normalized_manifest(previous), normalized_manifest(current))]
-    for path, before, after in pairs:
+    pairs: list[tuple[Place, Any, Any]] = [(None, normalized_manifest(previous), normalized_manifest(current))]
+    for place, before, after in pairs:
         for name in before.keys() | after.keys():
-            where = at_key(path, name)
+            where = (place, name)
             if name not in after:
-                changes.append(MemberChange("removed", where))
+                changes.append(MemberChange("removed", at_place(where)))
             elif name not in before:
-                changes.append(MemberChange("added", where))
+                changes.append(MemberChange("added", at_place(where)))
             elif isinstance(before[name], dict) and isinstance(after[name], dict):
                 pairs.append((where, before[name], after[name]))
             elif canonical_bytes(before[name]) != canonical_bytes(after[name]):
-                changes.append(MemberChange("changed", where))
+                changes.append(MemberChange("changed", at_place(where)))
     return tuple(sorted(changes, key=lambda change: change.path))

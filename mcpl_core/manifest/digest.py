@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from mcpl_core.errors import InvalidValueError
-from mcpl_core.trees import string_list
+from mcpl_core.trees import each_string
 
 from .identifiers import all_strings, check_identifiers
 from .jcs import canonical_bytes, copy_tree
@@ -45,10 +45,11 @@ def sort_set(strings: Iterable[str]) -> list[str]:
     """The members of a set-valued array in their order: UTF-8 bytes ascending, each once (SPEC 17.2).
 
     Raises:
-        InvalidValueError: a member is no string (``not_string``).
+        InvalidValueError: a member is no string (``not_string``), or it is a bare string or nothing to iterate over
+            (``not_array``).
     """
     # Python compares code points, which is the order of their UTF-8 bytes.
-    return sorted(set(string_list(list(strings))))
+    return sorted(set(each_string(strings)))
 
 
 def manifest_digest(manifest: Any) -> str:

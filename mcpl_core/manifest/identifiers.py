@@ -14,18 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from mcpl_core.capabilities import NOT_CAPABILITIES
 from mcpl_core.errors import InvalidValueError
-from mcpl_core.trees import at_index, at_key
+from mcpl_core.trees import Place, at_place
 
-__all__ = ("NOT_CAPABILITIES", "all_strings", "check_identifiers", "is_identifier")
-
-#: The root members that are no capabilities: protocol identity, the revision itself, the feature sets.
-NOT_CAPABILITIES = frozenset({"version", "revision", "featureSets"})
+__all__ = ("all_strings", "check_identifiers", "is_identifier")
 
 _match = re.compile(r"[A-Za-z0-9._:*-]+").fullmatch
 
-#: A place in the tree, from the inside out: the container's place and the step from there.
-_Place = tuple[Any, str | int] | None
 #: An object whose member names are identifiers, an array of identifiers, or one.
 _Holder = dict[str, Any] | list[str] | tuple[str, ...] | str
 
@@ -49,6 +45,9 @@ def all_strings(value: Any) -> list[str] | tuple[str, ...] | None:
 def check_identifiers(manifest: dict[str, Any]) -> None:
     """Look at every identifier of a manifest: capability member names at every depth, and the table below.
 
+    Args:
+        manifest: a tree that ``canonical_bytes`` took: no container inside itself, and names that are strings.
+
     Raises:
         InvalidValueError: one is empty or has another character (``identifier_charset``).
     """
@@ -62,14 +61,14 @@ def check_identifiers(manifest: dict[str, Any]) -> None:
         raise next(_refusal(holder, place) for holder, place in found if not _holds(holder))
 
 
-_Found = list[tuple[_Holder, _Place]]
+_Found = list[tuple[_Holder, Place]]
 
 
 def _capability_names(manifest: dict[str, Any]) -> _Found:
     """To any depth, but not into arrays: what stands in an array is no capability member (SPEC 5.1)."""
     capabilities = {name: value for name, value in manifest.items() if name not in NOT_CAPABILITIES}
     found: _Found = [(capabilities, None)]
-    nodes: list[tuple[dict[str, Any], _Place]] = [(capabilities, None)]
+    nodes: list[tuple[dict[str, Any], Place]] = [(capabilities, None)]
     for node, place in nodes:
         below = [(value, (place, name)) for name, value in node.items() if isinstance(value, dict)]
         nodes += below
@@ -81,36 +80,25 @@ def _holds(holder: _Holder) -> bool:
     return all(map(_match, (holder,) if isinstance(holder, str) else holder))
 
 
-def _refusal(holder: _Holder, place: _Place) -> InvalidValueError:
+def _refusal(holder: _Holder, place: Place) -> InvalidValueError:
     if isinstance(holder, str):
         bad = holder
     else:
         index, bad = next((index, name) for index, name in enumerate(holder) if not _match(name))
         place = (place, bad if isinstance(holder, dict) else index)
-    return InvalidValueError("identifier_charset", f"{bad!r} is not of A-Z a-z 0-9 . _ : * -", _path(place))
-
-
-def _path(place: _Place) -> str:
-    steps = []
-    while place is not None:
-        place, step = place
-        steps.append(step)
-    path = "$"
-    for step in reversed(steps):
-        path = at_index(path, step) if isinstance(step, int) else at_key(path, step)
-    return path
+    return InvalidValueError("identifier_charset", f"{bad[:80]!r} is not of A-Z a-z 0-9 . _ : * -", at_place(place))
 
 
 class _Part(Protocol):
     """The shape of one part of a manifest, which finds the identifiers in a value of that shape."""
 
-    def find(self, value: Any, place: _Place, found: _Found) -> None: ...
+    def find(self, value: Any, place: Place, found: _Found) -> None: ...
 
 
 class _Name:
     """A string that is an identifier."""
 
-    def find(self, value: Any, place: _Place, found: _Found) -> None:
+    def find(self, value: Any, place: Place, found: _Found) -> None:
         if isinstance(value, str):
             found.append((value, place))
 
@@ -118,7 +106,7 @@ class _Name:
 class _Names:
     """An array of identifiers."""
 
-    def find(self, value: Any, place: _Place, found: _Found) -> None:
+    def find(self, value: Any, place: Place, found: _Found) -> None:
         if (strings := all_strings(value)) is not None:
             found.append((strings, place))
 
@@ -129,7 +117,7 @@ class _List:
 
     each: _Part
 
-    def find(self, value: Any, place: _Place, found: _Found) -> None:
+    def find(self, value: Any, place: Place, found: _Found) -> None:
         if isinstance(value, list | tuple):
             for index, element in enumerate(value):
                 self.each.find(element, (place, index), found)
@@ -141,7 +129,7 @@ class _Map:
 
     each: _Part
 
-    def find(self, value: Any, place: _Place, found: _Found) -> None:
+    def find(self, value: Any, place: Place, found: _Found) -> None:
         if isinstance(value, dict):
             found.append((value, place))
             for name, member in value.items():
@@ -154,7 +142,7 @@ class _Record:
 
     members: Mapping[str, _Part] = field(default_factory=dict)
 
-    def find(self, value: Any, place: _Place, found: _Found) -> None:
+    def find(self, value: Any, place: Place, found: _Found) -> None:
         if isinstance(value, dict):
             for name, part in self.members.items():
                 if name in value:

@@ -13,11 +13,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from mcpl_core.capabilities import VOCABULARY, Vocabulary, capability_granted, capability_pattern_matches
+from mcpl_core.capabilities import VOCABULARY, Vocabulary, capability_pattern_matches
 from mcpl_core.grants import FeatureSetStatus, GrantState, derive_feature_sets
-from mcpl_core.ontology import TagOntology
 from mcpl_core.protocol.manifest import ChangeDisposition, ChangeDomain, ChangeImpact
-from mcpl_core.tags import glob_matches
+from mcpl_core.tags import glob_matches, read_tags
 
 from .diff import changed_domains
 from .validate import ManifestReading
@@ -37,6 +36,9 @@ DISPOSITIONS: Mapping[ChangeImpact, ChangeDisposition] = MappingProxyType(
         "surface-changed": "informational",
     }
 )
+
+#: Beyond it the return of a feature set is not told as a restoration.
+_MAX_REMEMBERED = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,10 @@ class ManifestChange:
         domains: in which the manifests differ.
         grant: what is left, in force at once; it never allows more than before.
         revoked: paths that the grant lost.
-        pending: paths that are newly advertised and not granted. An input to the host's policy, nothing more.
+        pending: paths that are newly advertised, none of them granted by this grant. An input to the host's policy,
+            nothing more.
         feature_sets: the status of each declared set under ``grant``.
-        degraded: the sets that are off through changes, to be remembered.
+        degraded: the sets that are off through changes, to be remembered; at most 1,024 of them.
         impacts: for the receipt, in the order of SPEC 17.6.
     """
 
@@ -119,15 +122,12 @@ def assess_change(
         for row in vocabulary.capabilities
         if not row.outer  # advertised elsewhere, so nothing here can withdraw it
         and row.path not in current.capabilities
-        and capability_granted(facts.grant.effective_capabilities, row.path)
+        and facts.grant.covers(row.path)
     )
-    grant = _without(facts.grant, frozenset(revoked), vocabulary)
-    pending = tuple(
-        path
-        for path in vocabulary
-        if path in current.capabilities - previous.capabilities
-        and not capability_granted(grant.effective_capabilities, path)
-    )
+    added = current.capabilities - previous.capabilities
+    pending = tuple(path for path in vocabulary if path in added)
+    # Without the additions too: a pattern of the grant must not decide about what nobody saw when it was written.
+    grant = _without(facts.grant, added.union(revoked), vocabulary)
     before = derive_feature_sets(previous.feature_sets, facts.grant, vocabulary)
     after = derive_feature_sets(current.feature_sets, grant, vocabulary)
     on_before = {name for name, status in before.items() if status.enabled}
@@ -148,7 +148,7 @@ def assess_change(
         revoked,
         pending,
         after,
-        frozenset((set(facts.degraded) | on_before) - on_after),
+        _remembered((set(facts.degraded) | on_before) - on_after),
         tuple(
             Impact(impact, disposition, subject)
             for impact, disposition in DISPOSITIONS.items()
@@ -157,15 +157,20 @@ def assess_change(
     )
 
 
-def _without(grant: GrantState, revoked: frozenset[str], vocabulary: Vocabulary) -> GrantState:
+def _remembered(names: set[str]) -> frozenset[str]:
+    # A server that declares other sets with each manifest must not make the host remember them all.
+    return frozenset(sorted(names)[:_MAX_REMEMBERED])
+
+
+def _without(grant: GrantState, lost: frozenset[str], vocabulary: Vocabulary) -> GrantState:
     """The grant without some paths. A pattern that matches one of them becomes the other paths it matches."""
     kept: dict[str, None] = {}
     for entry in grant.effective_capabilities:
         matched = [path for path in vocabulary if capability_pattern_matches(entry, path)]
-        if revoked.isdisjoint(matched):
+        if lost.isdisjoint(matched):
             kept[entry] = None
         else:
-            kept |= dict.fromkeys(path for path in matched if path not in revoked)
+            kept |= dict.fromkeys(path for path in matched if path not in lost)
     return replace(grant, effective_capabilities=tuple(kept))
 
 
@@ -177,24 +182,39 @@ def _invalidated(current: ManifestReading, facts: HostFacts) -> Iterator[str]:
 
 def _undeclared(previous: ManifestReading, current: ManifestReading, facts: HostFacts) -> Iterator[str]:
     """The certain fact alone: a description is gone. The rule may go on matching (SPEC 17.6)."""
-    for reference in set(facts.referenced_tags):
-        described = [
-            any(_describes(ontology, reference) for ontology in reading.ontologies.values())
-            for reading in (previous, current)
-        ]
-        if described == [True, False]:
-            yield reference
+    references = set(facts.referenced_tags)
+    if references:
+        before, after = _Descriptions.of(previous), _Descriptions.of(current)
+        yield from (name for name in references if before.reach(name) and not after.reach(name))
 
 
-def _describes(ontology: TagOntology, reference: str) -> bool:
-    if "*" not in reference:
-        return ontology.declares(reference)
-    plain = (*ontology.core_tags, *(descriptor.tag for descriptor in ontology.tags))
-    keyed = [(family.key, value) for family in ontology.keyed for value in family.values]
-    # A family says no namespace: its tags are KEY:VALUE, or KEY=VALUE in a namespace that cannot be known.
-    local = reference.partition(":")[2]
-    faceted = "=" in local
-    return any(glob_matches(reference, tag) for tag in plain) or any(
-        glob_matches(reference, f"{key}:{value}") or (faceted and glob_matches(local, f"{key}={value}"))
-        for key, value in keyed
-    )
+@dataclass(frozen=True, slots=True)
+class _Descriptions:
+    """All tags that the ontologies of one manifest describe: single ones, and families by key."""
+
+    tags: frozenset[str]
+    families: Mapping[str, Collection[str]]
+
+    @classmethod
+    def of(cls, reading: ManifestReading) -> _Descriptions:
+        tags: set[str] = set()
+        families: dict[str, set[str]] = {}
+        for ontology in reading.ontologies.values():
+            tags.update(ontology.core_tags, (descriptor.tag for descriptor in ontology.tags))
+            for family in ontology.keyed:
+                families.setdefault(family.key, set()).update(family.values)
+        return cls(frozenset(tags), families)
+
+    def reach(self, reference: str) -> bool:
+        """Whether a description fits a tag or a pattern of a consumer's rule."""
+        namespace, _, local = reference.partition(":")
+        # A family says no namespace: its tags are KEY:VALUE, or KEY=VALUE in a namespace that cannot be known.
+        key, equals, _ = local.partition("=")
+        if "*" not in reference:
+            of_family = namespace in self.families or (equals != "" and key in self.families)
+            return reference in self.tags or (of_family and read_tags([reference]).tags != ())
+        return any(glob_matches(reference, tag) for tag in self.tags) or any(
+            glob_matches(reference, f"{key}:{value}") or (equals != "" and glob_matches(local, f"{key}={value}"))
+            for key, values in self.families.items()
+            for value in values
+        )

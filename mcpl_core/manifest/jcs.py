@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from mcpl_core.errors import InvalidValueError
-from mcpl_core.trees import at_index, at_key
+from mcpl_core.trees import at_steps
 
 __all__ = ("canonical_bytes", "canonical_json", "copy_tree", "ecmascript_number")
 
@@ -35,6 +35,12 @@ _EXACT_INTEGER = 2**53
 
 #: Deeper trees are written by the exact writer, which does not recurse.
 _FAST_DEPTH = 64
+
+#: A level of so many containers may be so wide only because one of them is there many times, perhaps in itself.
+_WIDE = 1000
+
+#: Types whose values both writers write alike.
+_SPELLED = frozenset({str, bool, type(None)})
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _quote = json.JSONEncoder(ensure_ascii=False).encode
@@ -62,7 +68,7 @@ def canonical_bytes(value: Any) -> bytes:
     # From U+D800 up the order of UTF-16 is another than that of UTF-8, which msgspec sorts by.
     if names is not None and (names.isascii() or max(names) < "\ud800"):
         try:
-            return _encode_sorted(value if alike else _copied(value, respell=True))
+            return _encode_sorted(value if alike else _respelled(value))
         except (UnicodeEncodeError, InvalidValueError):
             pass  # a lone surrogate; a number that is refused, whose place the exact writer knows
     return _exact(value).encode()
@@ -72,8 +78,11 @@ def ecmascript_number(value: int | float) -> str:
     """The text that ECMAScript's ``Number::toString`` gives a number, and with it RFC 8785 (3.2.2.3).
 
     Raises:
-        InvalidValueError: the number is not finite or beyond the range of doubles (``non_finite_number``).
+        InvalidValueError: the number is not finite or beyond the range of doubles (``non_finite_number``), or it is
+            no number (``not_json``).
     """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidValueError("not_json", f"no number, but of type {type(value).__name__}")
     if isinstance(value, int) and -_EXACT_INTEGER <= value <= _EXACT_INTEGER:
         return str(int(value))
     try:
@@ -107,26 +116,44 @@ def _shortest(number: float) -> str:
 
 
 def copy_tree(value: Any) -> Any:
-    """A copy of a plain tree that shares no container with it, to any depth. Tuples become lists."""
-    return _copied(value)
+    """A copy of a plain tree that shares no container with it, to any depth. Tuples become lists.
 
-
-def _copied(value: Any, *, respell: bool = False) -> Any:
-    """The copy; with its numbers as the text that ECMAScript gives them when ``respell`` says so."""
+    Raises:
+        InvalidValueError: a container is inside itself (``not_json``).
+    """
     holder: list[Any] = [value]
-    # Each entry is a container of the copy whose members are still those of the original.
-    unfinished: list[Any] = [holder]
+    # A container of the copy whose members are still those of the original, and which of the original's it is; or
+    # None, when all below that one is copied.
+    unfinished: list[tuple[Any, int]] = [(holder, 0)]
+    open_now: set[int] = set()
     while unfinished:
-        container = unfinished.pop()
+        container, original = unfinished.pop()
+        if container is None:
+            open_now.discard(original)
+            continue
+        if original in open_now:
+            _exact(value)  # refuses it, and says where
+        open_now.add(original)
+        unfinished.append((None, original))
         places: Iterable[Any] = container if isinstance(container, dict) else range(len(container))
         for place in places:
             member = container[place]
             if isinstance(member, dict | list | tuple):
                 container[place] = dict(member) if isinstance(member, dict) else list(member)
-                unfinished.append(container[place])
-            elif respell and type(member) in (int, float):
-                container[place] = msgspec.Raw(ecmascript_number(member))
+                unfinished.append((container[place], id(member)))
     return holder[0]
+
+
+def _respelled(value: Any) -> Any:
+    """The tree, of no more than ``_FAST_DEPTH`` levels, with its numbers as the text that ECMAScript gives them."""
+    kind = type(value)
+    if kind is dict:
+        return {name: member if type(member) in _SPELLED else _respelled(member) for name, member in value.items()}
+    if kind is list or kind is tuple:
+        return [member if type(member) in _SPELLED else _respelled(member) for member in value]
+    if kind is float or (kind is int and not -_EXACT_INTEGER <= value <= _EXACT_INTEGER):
+        return msgspec.Raw(ecmascript_number(value))
+    return value
 
 
 def _scan(root: Any) -> tuple[str | None, bool]:
@@ -154,6 +181,8 @@ def _scan(root: Any) -> tuple[str | None, bool]:
                 alike = False
         if not below:
             return _joined(names), alike
+        if len(below) > _WIDE and len(set(map(id, below))) < len(below):
+            return None, False
         level = below
     return None, False
 
@@ -275,7 +304,4 @@ def _scalar(value: Any, frames: list[_Frame]) -> str:
 
 
 def _path(frames: list[_Frame]) -> str:
-    path = "$"
-    for frame in frames[1:]:
-        path = at_key(path, frame.place) if isinstance(frame.place, str) else at_index(path, frame.place)
-    return path
+    return at_steps(frame.place for frame in frames[1:])

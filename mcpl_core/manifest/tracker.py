@@ -66,18 +66,24 @@ class ManifestUpdate(Generic[C]):
     pending: bool = False
 
 
-@dataclass(slots=True)
 class ManifestTransaction(Generic[C]):
     """Edits in progress.
 
     Attributes:
-        manifest: a draft to change in place. To put another manifest in its place call ``tracker.set``.
         update: pending until the block ends; then what became of the edits, or a pending one for ever when
             the block stood inside another.
     """
 
-    manifest: dict[str, Any]
-    update: ManifestUpdate[C]
+    __slots__ = ("_draft", "update")
+
+    def __init__(self, draft: dict[str, Any], update: ManifestUpdate[C]) -> None:
+        self._draft = draft
+        self.update = update
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The draft, to change in place. To put another manifest in its place call ``tracker.set``."""
+        return self._draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +177,10 @@ class ManifestTracker(Generic[C]):
             revision: the one that its handshake carried; ``None`` for the one in force. A connection that
                 knows another revision is told of all domains when it is told next.
         """
-        known = revision is None or revision == self._revision
-        self._connections[connection] = self._now() if known else _Told(str(revision), None)
+        if revision is None or revision == self._revision:
+            self._connections[connection] = self._now()
+        else:
+            self._connections[connection] = _Told(revision, None)
 
     def detach(self, connection: C) -> bool:
         """Stop announcing to a connection. False when it was not attached."""

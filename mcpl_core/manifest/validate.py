@@ -16,7 +16,7 @@ from typing import Any
 from mcpl_core.capabilities import VOCABULARY, UsesCheck, Vocabulary, validate_uses
 from mcpl_core.errors import InvalidValueError
 from mcpl_core.ontology import TagOntology, parse_ontology
-from mcpl_core.trees import at_key
+from mcpl_core.trees import at_key, json_object
 
 from .digest import is_manifest_revision, manifest_digest, ontology_digest
 
@@ -147,8 +147,9 @@ class _FeatureSetReader:
         self.problems.append(ManifestProblem(code, path, detail))
 
     def read(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        declared = manifest.get("featureSets", {})
-        if not isinstance(declared, dict):
+        try:
+            declared = json_object(manifest.get("featureSets", {}))
+        except InvalidValueError:
             self.note("feature_sets_type", "$.featureSets", "expected an object keyed by name")
             return {}
         for name, entry in declared.items():

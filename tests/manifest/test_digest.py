@@ -284,6 +284,13 @@ def test_a_set_to_sort_holds_strings() -> None:
     assert (caught.value.code, caught.value.path) == ("not_string", "$[1]")
 
 
+@pytest.mark.parametrize("value", ["tools", b"tools", None, 5])
+def test_a_set_to_sort_is_no_bare_string(value: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        sort_set(value)
+    assert (caught.value.code, caught.value.path) == ("not_array", "$")
+
+
 def test_normalized_means_without_revision_and_with_sorted_sets() -> None:
     normal = normalized_manifest({**FULL, "revision": "x"})
     assert "revision" not in normal

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpl_core.capabilities import CAPABILITY_PATHS, VOCABULARY, capability_granted
-from mcpl_core.grants import GrantState
+from mcpl_core.grants import GrantState, derive_feature_sets
 from mcpl_core.manifest.impacts import DISPOSITIONS, HostFacts, Impact, ManifestChange, assess_change
 from mcpl_core.manifest.validate import validate_manifest
 from mcpl_core.protocol.manifest import ChangeDisposition, ChangeImpact
@@ -111,9 +111,19 @@ def test_an_addition_is_pending_and_grants_nothing() -> None:
     )
 
 
-def test_an_addition_that_a_pattern_grants_already_is_not_pending() -> None:
-    found = change(edited(channels=True), grant=GrantState(("channels.*",), ready=True))
-    assert found.pending == ()
+@pytest.mark.spec("17.5-8")
+@pytest.mark.parametrize("entries", [("channels.*",), ("channels.publish", "channels.incoming", "channels.typing")])
+def test_an_addition_is_pending_even_where_the_grant_has_an_entry_for_it(entries: tuple[str, ...]) -> None:
+    found = change(
+        edited(channels={"publish": True, "incoming": True, "typing": True}), grant=GrantState(entries, ready=True)
+    )
+    assert found.grant.effective_capabilities == ("channels.publish", "channels.incoming")
+    assert (found.pending, found.revoked) == (
+        ("channels.typing",),
+        ("channels.register", "channels.lifecycle", "channels.streaming", "channels.acknowledge")
+        if entries == ("channels.*",)
+        else (),
+    )
 
 
 @pytest.mark.spec("17.5-3")
@@ -149,6 +159,14 @@ def test_a_removed_feature_set_is_degraded_and_may_come_back() -> None:
     back = change(OLD, new, degraded=still.degraded)
     assert lines(back) == [("feature-restored", "push")]
     assert back.degraded == frozenset()
+
+
+def test_what_a_server_once_declared_is_not_remembered_without_bound() -> None:
+    many = {f"s{number}": {"description": "", "uses": ["pushEvents"]} for number in range(1_500)}
+    old = edited(featureSets=many)
+    found = change(edited(featureSets={}), old, degraded=[f"earlier{number}" for number in range(1_500)])
+    assert len(found.degraded) == 1_024
+    assert sum(impact.impact == "feature-degraded" for impact in found.impacts) == 1_500
 
 
 @pytest.mark.spec("17.6-1")
@@ -229,6 +247,8 @@ def test_acceptance_ends_with_the_feature_set() -> None:
         ("*", False),
         ("urgency:high", True),
         ("urgency:*", True),
+        ("urgency", False),
+        ("urgency:", False),
         ("memory:urgency=high", True),
         ("memory:urgency=*", True),
         ("*:urgency=high", True),
@@ -242,6 +262,35 @@ def test_a_referenced_tag_whose_description_is_gone(reference: str, undeclared: 
     )
     expected = [Impact("ontology-reference-undeclared", "informational", reference)] if undeclared else []
     assert list(found.impacts) == expected
+
+
+_names = st.sampled_from([*CAPABILITY_PATHS, "*", "*.*", "chat:addressed", "x:a", "effectiveCapabilities", "uses"])
+_ontologies = st.recursive(
+    st.booleans() | st.none() | _names | st.lists(_names, max_size=3),
+    lambda inner: st.dictionaries(
+        _names | st.sampled_from(["coreTags", "tags", "implies", "suggestedTreatment", "keyed", "open"]),
+        inner,
+        max_size=3,
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.spec("16.6-1")
+@given(_ontologies, st.lists(st.sampled_from([*CAPABILITY_PATHS, "channels.*", "*"]), max_size=4))
+def test_no_ontology_widens_a_grant(ontology: Any, entries: list[str]) -> None:
+    grant = GrantState(tuple(entries), None, ("tell",), ready=True)
+    plain, told = (
+        validate_manifest(with_set("push", {"uses": ["pushEvents"]})),
+        validate_manifest(with_set("push", {"uses": ["pushEvents"], "tagOntology": ontology})),
+    )
+    assert told.capabilities == plain.capabilities
+    assert derive_feature_sets(told.feature_sets, grant) == derive_feature_sets(plain.feature_sets, grant)
+    accepted = dict(told.ontology_digests)
+    changes = [assess_change(plain, told, HostFacts(grant)), assess_change(told, told, HostFacts(grant, (), accepted))]
+    for found in changes:
+        assert found.grant == assess_change(plain, plain, HostFacts(grant)).grant
+        assert found.pending == ()
 
 
 def test_a_description_in_another_feature_set_will_do() -> None:
@@ -313,8 +362,8 @@ def test_a_change_only_takes_away(old: dict[str, Any], new: dict[str, Any], entr
             assert capability_granted(entries, path)
             assert path in reading.capabilities or path == "tools"
         elif capability_granted(entries, path):
-            assert path in found.revoked
-    assert set(found.pending) <= reading.capabilities
+            assert path in {*found.revoked, *found.pending}
+    assert set(found.pending) == reading.capabilities - validate_manifest(old).capabilities
     assert not any(capability_granted(found.grant.effective_capabilities, path) for path in found.pending)
     assert {impact.impact for impact in found.impacts} <= DISPOSITIONS.keys()
     assert all(DISPOSITIONS[impact.impact] == impact.disposition for impact in found.impacts)

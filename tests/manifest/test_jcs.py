@@ -82,6 +82,13 @@ def test_other_numbers(number: float, text: str) -> None:
     assert canonical_json([number]) == f"[{text}]"
 
 
+@pytest.mark.parametrize("value", [None, True, "1", b"1", [1], 1j])
+def test_what_is_no_number_has_no_text_as_one(value: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        ecmascript_number(value)
+    assert caught.value.code == "not_json"
+
+
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 10**400, -(10**309), 2**1024])
 def test_a_number_outside_json_is_refused(number: float) -> None:
     with pytest.raises(InvalidValueError) as alone:
@@ -197,9 +204,25 @@ def test_a_container_inside_itself_is_refused() -> None:
     assert (caught.value.code, caught.value.path) == ("not_json", "$.a[0].b")
 
 
+@pytest.mark.parametrize("copies", [1, 2, 3_000])
+def test_a_container_inside_itself_is_refused_however_often(copies: int) -> None:
+    cycle: list[Any] = []
+    cycle += [cycle] * copies
+    for function in (canonical_json, copy_tree):
+        with pytest.raises(InvalidValueError) as caught:
+            function({"a": [1.0, cycle]})
+        assert (caught.value.code, caught.value.path) == ("not_json", "$.a[1][0]")
+
+
 def test_a_container_in_two_places_is_no_cycle() -> None:
     shared = {"n": 1.0}
     assert canonical_json([shared, {"again": shared}]) == '[{"n":1},{"again":{"n":1}}]'
+    many = [shared] * 3_000
+    text = "[" + ",".join(['{"n":1}'] * 3_000) + "]"
+    assert canonical_json([many, many]) == f"[{text},{text}]"
+    copy = copy_tree([shared, [shared, shared]])
+    assert copy == [shared, [shared, shared]]
+    assert len({id(tree) for tree in (shared, copy[0], *copy[1])}) == 4
 
 
 @pytest.mark.parametrize("depth", [1, 63, 64, 65, 1_000, 20_000])

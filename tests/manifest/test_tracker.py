@@ -211,6 +211,15 @@ def test_setting_inside_a_transaction_replaces_its_draft() -> None:
     assert [a.domains for a in transaction.update.announcements] == [CHANGE_DOMAINS]
 
 
+def test_a_draft_cannot_be_lost_to_an_assignment() -> None:
+    own = tracker("a")
+    with own.transaction() as transaction:
+        with pytest.raises(AttributeError):
+            transaction.manifest = MORE  # type: ignore[misc]
+        transaction.manifest["modelInfo"] = True
+    assert own.revision == manifest_digest({**BASE, "modelInfo": True})
+
+
 def test_a_nested_transaction_joins_the_outer_one() -> None:
     own = tracker("a")
     with own.transaction() as outer:
