@@ -169,7 +169,12 @@ def test_imports_stand_at_the_top() -> None:
     for module in MODULES:
         for found in module.imports:
             one_backend = set(re.split(r"[._]", found.target)) & BACKENDS
-            if found.nested and not one_backend and found.target.split(".")[0] not in EXTRAS and found.target not in SLOW:
+            if (
+                found.nested
+                and not one_backend
+                and found.target.split(".")[0] not in EXTRAS
+                and found.target not in SLOW
+            ):
                 breaches.append(f"{module.name}:{found.line} imports {found.target}")
     assert breaches == []
 

@@ -21,9 +21,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _run(folder: Path, name: str) -> list[str]:
-    run = subprocess.run(
-        [sys.executable, "-W", "error", name], cwd=folder, capture_output=True, text=True, timeout=60
-    )
+    run = subprocess.run([sys.executable, "-W", "error", name], cwd=folder, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
     return run.stdout.splitlines()
