@@ -32,10 +32,10 @@ from .vectors import Case
 
 __all__ = ("FAMILIES", "Difference", "differences")
 
-Answer = dict[str, Any]
+_Answer = dict[str, Any]
 
 
-def _manifest_digest(given: Mapping[str, Any]) -> Answer:
+def _manifest_digest(given: Mapping[str, Any]) -> _Answer:
     if "set" in given:
         return {"sorted": sort_set(given["set"])}
     manifest = json.loads(given["manifestText"]) if "manifestText" in given else given["manifest"]
@@ -53,11 +53,11 @@ def _manifest_digest(given: Mapping[str, Any]) -> Answer:
     return answer
 
 
-def _changed_domains(given: Mapping[str, Any]) -> Answer:
+def _changed_domains(given: Mapping[str, Any]) -> _Answer:
     return {"domains": list(changed_domains(given.get("previous"), given["current"]))}
 
 
-def _uris(given: Mapping[str, Any]) -> Answer:
+def _uris(given: Mapping[str, Any]) -> _Answer:
     try:
         uri = McplUri.parse(given["uri"])
     except InvalidValueError as error:
@@ -65,16 +65,16 @@ def _uris(given: Mapping[str, Any]) -> Answer:
     return {"canonicalUri": uri.canonical, "resolvedTransport": uri.resolved}
 
 
-def _capability_match(given: Mapping[str, Any]) -> Answer:
+def _capability_match(given: Mapping[str, Any]) -> _Answer:
     return {"granted": capability_granted(given["entries"], given["path"])}
 
 
-def _advertisement(given: Mapping[str, Any]) -> Answer:
+def _advertisement(given: Mapping[str, Any]) -> _Answer:
     vocabulary = VOCABULARY.extend(*given.get("extensions", ()))
     return {"advertised": sorted(advertised_capabilities_from_initialize(given["capabilities"], vocabulary))}
 
 
-def _grant_update(given: Mapping[str, Any]) -> Answer:
+def _grant_update(given: Mapping[str, Any]) -> _Answer:
     outcome = UpdateOutcome(GrantState())
     for message in given["messages"]:
         outcome = grant_from_update(outcome.state, message.get("params", msgspec.UNSET), message["form"])
@@ -92,7 +92,7 @@ def _grant_update(given: Mapping[str, Any]) -> Answer:
     }
 
 
-def _feature_derivation(given: Mapping[str, Any]) -> Answer:
+def _feature_derivation(given: Mapping[str, Any]) -> _Answer:
     grant = grant_from_update(None, given["update"], "request").state if "update" in given else GrantState()
     declared, vocabulary = given.get("featureSets"), VOCABULARY.extend(*given.get("extensions", ()))
     return {
@@ -109,7 +109,7 @@ def _feature_derivation(given: Mapping[str, Any]) -> Answer:
     }
 
 
-def _tags(given: Mapping[str, Any]) -> Answer:
+def _tags(given: Mapping[str, Any]) -> _Answer:
     source = given.get("source", "producer")
     try:
         rules = parse_rules(given.get("rules", []))
@@ -129,7 +129,7 @@ def _tags(given: Mapping[str, Any]) -> Answer:
         channel=given.get("channel"),
         default=parse_behavior(given.get("default", "immediate")),
     )
-    answer: Answer = {
+    answer: _Answer = {
         "tags": sorted(tags),
         "dropped": [{"code": drop.code, "path": drop.path} for drop in reading.dropped],
         "treatment": behavior_to_wire(treatment.behavior),
@@ -141,7 +141,7 @@ def _tags(given: Mapping[str, Any]) -> Answer:
 
 
 #: Family -> the answer to a case's input.
-FAMILIES: Mapping[str, Callable[[Mapping[str, Any]], Answer]] = {
+FAMILIES: Mapping[str, Callable[[Mapping[str, Any]], _Answer]] = {
     "advertisement": _advertisement,
     "capability-match": _capability_match,
     "changed-domains": _changed_domains,

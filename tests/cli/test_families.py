@@ -1,4 +1,7 @@
-"""The families: each one's own file passes, and a case that expects something else fails."""
+"""The families: each has its file, and a case that expects something else than the answer fails.
+
+That each file passes is shown in ``tests/vectors``.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,10 @@ def test_every_file_has_a_family_and_every_family_a_file() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_own_file_passes(family: str) -> None:
-    failed = {case.name: found for case in OWN[family].cases if (found := differences(family, case))}
-    assert failed == {}
+def test_every_file_is_run_by_a_test_of_its_own(family: str) -> None:
+    assert (Path(__file__).parents[1] / "vectors" / f"test_{family.replace('-', '_')}.py").is_file()
     assert len(OWN[family].cases) >= 25
+    assert len({case.name for case in OWN[family].cases}) == len(OWN[family].cases)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
