@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import InvalidValueError
+from ..trees import json_object
 from .output import CommandError, read_json
 from .resources import resource_path
 
@@ -77,13 +79,13 @@ def read_vectors(path: str) -> VectorFile:
             return VectorFile(path, "manifest-digest", tuple(_published_digests(document)))
         if "vectors" in document:
             return VectorFile(path, "uris", tuple(_published_uris(document["vectors"])))
-    except (KeyError, TypeError, AttributeError) as exc:
+    except (KeyError, TypeError, AttributeError, InvalidValueError) as exc:
         raise CommandError(f"{path} is no vector file that this version reads: {exc!r} in a case") from exc
     raise CommandError(f"{path} is no vector file: it has neither cases nor vectors")
 
 
 def _own(cases: Iterable[dict[str, Any]]) -> Iterator[Case]:
-    return (Case(str(case["name"]), dict(case["input"]), dict(case["expected"])) for case in cases)
+    return (Case(str(case["name"]), json_object(case["input"]), json_object(case["expected"])) for case in cases)
 
 
 _DIGEST_FACTS = ("canonicalJson", "sha256Hex", "digest")

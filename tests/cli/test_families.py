@@ -71,8 +71,12 @@ def test_the_digests_of_two_manifests(other: dict[str, Any], same: bool) -> None
     assert answer["sameDigest"] is same
 
 
-def test_the_shapes_in_the_files_are_told_in_them() -> None:
-    for file in OWN.values():
+def test_the_shapes_in_the_files_are_told_beside_them() -> None:
+    sections = (Path(OWN["uris"].path).parent / "README.md").read_text(encoding="utf-8").split("\n## ")
+    told = {title: text for title, _, text in (section.partition("\n") for section in sections[1:])}
+    assert told.keys() == FAMILIES.keys()
+    for family, file in OWN.items():
         note = json.loads(Path(file.path).read_text(encoding="utf-8"))["$schema"]
-        members = {member for case in file.cases for member in case.input}
-        assert "vectors/README.md" in note or [member for member in members if member not in note] == []
+        assert f"vectors/README.md, section {family}." in note
+        members = {member for case in file.cases for member in (*case.input, *case.expected)}
+        assert [member for member in members if member not in told[family]] == []

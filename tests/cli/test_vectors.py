@@ -95,6 +95,8 @@ def test_published_uris(file: Any) -> None:
         {"family": "uris", "cases": 1},
         {"family": "uris", "cases": [1]},
         {"family": "uris", "cases": [{"name": "a"}]},
+        {"family": "uris", "cases": [{"name": "a", "input": "ab", "expected": {}}]},
+        {"family": "uris", "cases": [{"name": "a", "input": {}, "expected": [["error", "host"]]}]},
         {"vectors": [{"name": "a", "input": "x"}]},
         {"vectors": [{"name": "a", "input": {}, "sameDigestAs": "b", "expectError": "x"}], "sortVectors": []},
     ],
