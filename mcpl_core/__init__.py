@@ -30,7 +30,6 @@ from .content import (
     Content,
     ContentBlock,
     EmbeddedResource,
-    HasContent,
     ImageContent,
     MediaContent,
     ResourceContent,
@@ -105,6 +104,7 @@ from .errors import (
 from .grants import (
     FeatureSetStatus,
     GrantState,
+    Malformed,
     UpdateOutcome,
     check_feature_set,
     check_method,
@@ -120,20 +120,32 @@ from .manifest import (
     manifest_canonical_json,
     manifest_digest,
     sort_set,
+    validate_manifest,
     with_revision,
 )
-from .negotiation import effective_grant
-from .ontology import Acceptances, TagOntology, parse_ontology
+from .negotiation import effective_grant, plan_change, policy_params, settle
+from .ontology import Acceptance, Acceptances, TagOntology, parse_ontology
 from .options import ConnectionOptions, ConnectionStats
 from .protocol import METHODS, Method, MethodTable, decode_params, decode_result, method
 from .receipts import AcceptedReceipt, RefusedReceipt, UnavailableFeature, degradation_receipt, read_receipt, refusal
 from .tags import CHAT_TAGS, check_tags, expand_tags, read_tags
 from .transports.base import Listener, Sink, Transport
-from .treatment import TreatmentRule, choose_treatment, parse_rules
+from .treatment import (
+    Debounce,
+    Immediate,
+    Mute,
+    Sample,
+    Throttle,
+    Treatment,
+    TreatmentRule,
+    choose_treatment,
+    parse_rules,
+)
 from .uris import McplUri
 from .wire.messages import Id, Notification, Request
 
 __all__ = (
+    "Acceptance",
     "Acceptances",
     "AcceptedReceipt",
     "AudioContent",
@@ -153,6 +165,7 @@ __all__ = (
     "ConnectionTimeoutError",
     "Content",
     "ContentBlock",
+    "Debounce",
     "ERROR_CLASSES",
     "ERR_BRANCH_NOT_FOUND",
     "ERR_BRANCH_OPERATION_REJECTED",
@@ -176,9 +189,9 @@ __all__ = (
     "FeatureSetNotEnabled",
     "FeatureSetStatus",
     "GrantState",
-    "HasContent",
     "Id",
     "ImageContent",
+    "Immediate",
     "InboxLimits",
     "InternalError",
     "InvalidParams",
@@ -188,6 +201,7 @@ __all__ = (
     "Listener",
     "LocalProtocolError",
     "METHODS",
+    "Malformed",
     "MalformedMessageError",
     "ManifestTracker",
     "McplConnection",
@@ -198,6 +212,7 @@ __all__ = (
     "Method",
     "MethodNotFound",
     "MethodTable",
+    "Mute",
     "NoHostManagedState",
     "Notification",
     "Outcome",
@@ -211,11 +226,14 @@ __all__ = (
     "ResourceLink",
     "Router",
     "RpcError",
+    "Sample",
     "Sink",
     "TagOntology",
     "TextContent",
+    "Throttle",
     "Transport",
     "TransportError",
+    "Treatment",
     "TreatmentRule",
     "UnavailableFeature",
     "UnencodableError",
@@ -257,16 +275,20 @@ __all__ = (
     "parse_content",
     "parse_ontology",
     "parse_rules",
+    "plan_change",
+    "policy_params",
     "read_receipt",
     "read_tags",
     "refusal",
     "resource_content",
     "resource_link",
     "rpc_error",
+    "settle",
     "sort_set",
     "text_content",
     "to_mcp",
     "to_mcpl",
+    "validate_manifest",
     "validate_uses",
     "with_revision",
 )
