@@ -61,6 +61,7 @@ __all__ = (
     "InvalidResultError",
     "InvalidValueError",
     "LocalProtocolError",
+    "MalformedKind",
     "MalformedMessageError",
     "McplError",
     "MessageTooLargeError",
