@@ -3,7 +3,9 @@
 Owns: the queue between the wire and the application's functions, the timer for missing terminals, and the one task
 that works the queue off while there is something in it. Does not own: which notice counts (``lifecycle``).
 
-A function that takes long holds up the notices behind it and nothing else: no later message of the host waits for it.
+What a quick function did is done before any later message of the host is looked at (these notices are order-sensitive).
+One that takes long holds up the notices behind it, and other messages for a moment only: it may well wait for what such
+a message brings, an inference of its own for example, before which the host calls this server's hooks.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ __all__ = ("InferenceFeed",)
 
 #: Notices that may wait for the application. SPEC 10.5 lets them be lost; memory does not.
 _MOST_WAITING: Final = 10_000
+
+#: Seconds that later messages wait for the application to hear a notice.
+_MOMENT: Final = 0.1
 
 
 class InferenceFeed:
@@ -54,14 +59,22 @@ class InferenceFeed:
         self._worked_off: anyio.Event | None = None
         self._timer: TimerHandle | None = None
 
-    def take(self, notice: InferenceLifecycleParams) -> None:
-        """Takes a notice as it comes from the wire."""
+    def take(self, notice: InferenceLifecycleParams) -> bool:
+        """Takes a notice from the wire; true when the application begins to hear it now."""
+        idle = self._worked_off is None
         taken = self._tracker.take(notice, self._loop.time())
         if taken.defect is not None:
             self._report(LocalProtocolError(taken.defect))
         if taken.passed_on:
             self._put(notice)
         self._watch()
+        return idle and self._worked_off is not None
+
+    async def heard(self) -> None:
+        """Returns when the application heard what was taken, or after a moment."""
+        if self._worked_off is not None:
+            with anyio.move_on_after(_MOMENT):
+                await self._worked_off.wait()
 
     async def close(self) -> None:
         """The connection ended: so did every inference. Returns when the application heard all; call it again when it
@@ -83,13 +96,12 @@ class InferenceFeed:
             self._spawn(self._work)
 
     async def _work(self) -> None:
-        worked_off = self._worked_off
         try:
             await self._work_off()
         finally:
-            self._worked_off = None
-            if worked_off is not None:
-                worked_off.set()
+            worked_off, self._worked_off = self._worked_off, None
+            assert worked_off is not None
+            worked_off.set()
 
     async def _work_off(self) -> None:
         while self._waiting:

@@ -175,12 +175,12 @@ class ServerSession:
             method.FEATURE_SETS_UPDATE: self._update_policy,
             method.MCPL_MANIFEST: self._manifest,
             method.TOOLS_LIST: self._list_tools,
-            method.INFERENCE_LIFECYCLE: self._inference_lifecycle,
             method.INFERENCE_CHUNK: self._inference_chunk,
         }
         for name, handler in inline.items():
             if name not in self.offer.handlers:
                 router.add(name, handler, inline=True)
+        router.add_gated(method.INFERENCE_LIFECYCLE, self._inference_lifecycle)
         for name, (handler, ordered) in Serving(self).handlers().items():
             router.add_gated(name, handler, ordered=ordered)
         return router
@@ -295,7 +295,7 @@ class ServerSession:
         self.calls.policy_changed()
         self.offer.outbox.reassign(self.principal)
 
-    # ------------------------------------------------------------------------------------ what needs no waiting
+    # ------------------------------------------------------------------------------------ what the session knows itself
 
     def _list_tools(self, request: Request) -> dict[str, Any]:
         self._require_handshake()
@@ -306,11 +306,12 @@ class ServerSession:
         result: dict[str, Any] = {"tools": [declared.tool.definition() for declared in page]}
         return result if len(page) == len(rest) else {**result, "nextCursor": str(page[-1].number)}
 
-    def _inference_lifecycle(self, message: Notification) -> None:
+    async def _inference_lifecycle(self, message: Notification) -> None:
         self.admit(method.INFERENCE_LIFECYCLE)
         entry = self.offer.methods[method.INFERENCE_LIFECYCLE]
         notice: InferenceLifecycleParams = decode_params(entry, message.raw_params, "notification")
-        self._feed.take(notice)
+        if self._feed.take(notice):
+            await self._feed.heard()
 
     def _inference_chunk(self, message: Notification) -> None:
         self._require_handshake()

@@ -76,8 +76,8 @@ class Setup:
             await self.hold.wait()
         self.heard.append((notice.inference_id, notice.phase))
 
-    def take(self, id: str, phase: LifecyclePhase) -> None:
-        self.feed.take(InferenceLifecycleParams(inference_id=id, phase=phase))
+    def take(self, id: str, phase: LifecyclePhase) -> bool:
+        return self.feed.take(InferenceLifecycleParams(inference_id=id, phase=phase))
 
 
 @asynccontextmanager
@@ -100,6 +100,23 @@ async def test_notices_are_told_in_order_by_one_task_that_ends() -> None:
         made.take("b", "aborted")
         await anyio.wait_all_tasks_blocked()
         assert (made.heard[-1], made.spawned) == (("b", "aborted"), 2)
+
+
+async def test_what_was_taken_can_be_waited_for_as_long_as_it_is_quick() -> None:
+    async with feeding() as made:
+        assert made.take("a", "started")
+        await made.feed.heard()
+        assert made.heard == [("a", "started")]
+        await made.feed.heard()
+        made.hold = anyio.Event()
+        assert made.take("a", "completed")
+        begun = anyio.current_time()
+        await made.feed.heard()
+        assert len(made.heard) == 1
+        assert anyio.current_time() - begun < 2
+        # Behind one that takes long nothing begins now, so nobody waits for it.
+        assert not made.take("b", "started")
+        assert not made.take("a", "failed")
 
 
 @pytest.mark.spec("10.5-5", "10.5-6")

@@ -682,15 +682,52 @@ async def test_the_application_hears_of_each_inference_begun_and_ended_once() ->
     assert heard[4:] == [("c", "started", False), ("c", "failed", True)]
 
 
-async def test_a_slow_listener_holds_up_no_other_message() -> None:
+async def test_a_quick_listener_is_done_before_what_comes_behind() -> None:
     made = server()
-    release = anyio.Event()
-    made.on_inference(lambda ctx, notice: release.wait())
+    heard: list[str] = []
+
+    @made.on_inference
+    async def hear(ctx: Context, notice: Any) -> None:
+        await anyio.lowlevel.checkpoint()
+        heard.append(notice.phase)
+
+    @made.tool(name="heard")
+    async def tell() -> list[str]:
+        return list(heard)
+
     async with hosted(made) as host:
         await host.begin("inferenceLifecycle", "tools", "pushEvents")
-        await host.notify("inference/lifecycle", {"inferenceId": "a", "phase": "started"})
-        assert "content" in await host.tool("say", {"text": "a"})
-        release.set()
+        messages: list[Any] = []
+        for phase in ("started", "completed"):
+            messages.append({"method": "inference/lifecycle", "params": {"inferenceId": "a", "phase": phase}})
+            messages.append(host.request("tools/call", {"name": "heard", "arguments": {}}))
+        await host.send(*messages)
+        for call, expected in ((messages[1], ["started"]), (messages[3], ["started", "completed"])):
+            assert (await host.answer(call["id"]))["result"]["structuredContent"] == {"result": expected}
+
+
+async def test_a_slow_listener_may_wait_for_what_comes_behind() -> None:
+    """An inference of its own, before which the host calls this server's hook."""
+    made = server()
+    made.feature_set("s.ask", "Ask", uses=["inferenceRequest"])
+    made.feature_set("s.hook", "Hook", uses=["contextHooks.beforeInference.inject.beforeUser"])
+    made.before_inference("s.hook")(lambda ctx, turn: "remember")
+    consolidated: list[str] = []
+
+    @made.on_inference
+    async def consolidate(ctx: Context, notice: Any) -> None:
+        consolidated.append((await ctx.request_inference("s.ask", "sum it up")).content)
+
+    async with hosted(made) as host:
+        await host.begin("inferenceLifecycle", "inferenceRequest", "contextHooks.beforeInference.inject.beforeUser")
+        await host.notify("inference/lifecycle", {"inferenceId": "a", "phase": "completed"})
+        request = await host.next("inference/request")
+        turn = {"inferenceId": "b", "conversationId": "c", "turnIndex": 0, "model": {"id": "m"}}
+        assert (await host.result("context/beforeInference", turn))["contextInjections"] != []
+        await host.reply(request, {"content": "sum", "model": "m"})
+        while not consolidated:
+            await host.settled()
+    assert consolidated == ["sum"]
 
 
 async def test_inferences_are_not_heard_of_without_the_grant() -> None:
