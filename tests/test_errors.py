@@ -164,7 +164,7 @@ def test_a_report_holds_the_beginning_of_a_message_only() -> None:
     assert len(repr(error)) < 1000
 
 
-@pytest.mark.spec("6.6-2")
+@pytest.mark.spec("6.6-2", "14.6-1")
 @pytest.mark.parametrize(("code", "cls"), CODES.items())
 def test_codes_and_classes(code: int, cls: type[RpcError]) -> None:
     assert ERROR_CLASSES[code] is cls

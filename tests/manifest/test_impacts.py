@@ -111,7 +111,7 @@ def test_an_addition_is_pending_and_grants_nothing() -> None:
     )
 
 
-@pytest.mark.spec("17.5-8")
+@pytest.mark.spec("17.5-8", "R-man-9")
 @pytest.mark.parametrize("entries", [("channels.*",), ("channels.publish", "channels.incoming", "channels.typing")])
 def test_an_addition_is_pending_even_where_the_grant_has_an_entry_for_it(entries: tuple[str, ...]) -> None:
     found = change(

@@ -20,7 +20,7 @@ FILES = [read_vectors(path) for path in (OURS, os.environ.get("MCPL_DIGEST_VECTO
 
 @pytest.mark.spec(
     "17.2-1", "17.2-2", "17.2-3", "17.2-4", "17.2-5", "17.2-6", "17.2-7", "17.2-9", "17.2-10", "17.2-11", "17.2-12",
-    "17.2-13", "17.2-14", "17.2-15", "17.2-16", "17.2-18", "R-man-1", "R-man-2", "R-man-3",
+    "17.2-13", "17.2-14", "17.2-15", "17.2-16", "17.2-18", "R-man-1", "R-man-2", "R-man-3", "R-man-8",
 )  # fmt: skip
 @pytest.mark.parametrize("case", [case for file in FILES for case in file.cases], ids=lambda case: case.name)
 def test_case(case: Case) -> None:
