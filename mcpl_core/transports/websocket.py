@@ -209,9 +209,11 @@ class WebSocketTransport(Transport):
 
     async def aclose(self) -> None:
         self._closed = True
-        if self._opening is not None:
+        if self._opening is not None and not self._opened.is_set():
             self._opening.cancel()
-            await self._opened.wait()
+            # Its end is near, and what it may have opened must be closed below, even by a caller that is cancelled.
+            with anyio.CancelScope(shield=True):
+                await self._opened.wait()
         if self._engine is not None:
             await self._engine.aclose()
         elif self._discard is not None:
