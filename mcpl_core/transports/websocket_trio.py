@@ -183,6 +183,11 @@ class TrioEngine(Engine):
         connection = self._connection
         assert connection is not None
         try:
+            # What the library was sending goes first. From now on it has nothing of its own to send, since nothing
+            # reaches its protocol; but its reader takes this lock after each read, so holding it while a peer takes
+            # nothing would stop our reading, too, and two peers that both send much would wait for each other.
+            async with connection.send_lock:
+                pass
             while not self._lost:
                 if not self._queue:
                     self._idle = loop.waiter()
@@ -190,8 +195,7 @@ class TrioEngine(Engine):
                     continue
                 queue, self._queue = self._queue, []
                 for data in _joined(queue):
-                    async with connection.send_lock:
-                        await self._write_out(data)
+                    await self._write_out(data)
                     self._written(len(data))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             self._output_broke(exc)

@@ -14,6 +14,7 @@ import anyio.lowlevel
 import pytest
 from websockets.frames import Frame, Opcode
 
+from mcpl_core.connection import McplConnection
 from mcpl_core.errors import (
     InvalidValueError,
     LocalProtocolError,
@@ -900,3 +901,31 @@ def test_what_it_is_called_has_no_secret() -> None:
 
 def test_malformed_kinds_are_those_of_the_error() -> None:
     assert MalformedMessageError("binary").kind == "binary"
+
+
+async def test_two_peers_that_both_send_much_at_once_do_not_wait_for_each_other() -> None:
+    with anyio.fail_after(20):
+        async with (
+            McplConnection.listen("ws://127.0.0.1:0") as listener,
+            McplConnection.connect(listener.endpoint) as one,
+        ):
+            sizes: list[int] = []
+            arrived = anyio.Event()
+
+            async def take(connection: McplConnection) -> None:
+                async for message in connection:
+                    sizes.append(len(message.params[0]))
+                    if len(sizes) == 20:
+                        arrived.set()
+
+            async def send(connection: McplConnection) -> None:
+                for _ in range(10):
+                    await connection.send_notification("much", ["x" * 1_000_000])
+
+            async with await anext(listener) as other, anyio.create_task_group() as tasks:
+                for connection in (one, other):
+                    tasks.start_soon(take, connection)
+                    tasks.start_soon(send, connection)
+                await arrived.wait()
+                tasks.cancel_scope.cancel()
+    assert sizes == [1_000_000] * 20
