@@ -364,6 +364,13 @@ def test_an_id_that_no_answer_can_carry(char: str, times: int) -> None:
     assert problem(peer.receive(given.replace(b'"2.0"', b'"1.0"'))) == ("invalid-request", None)
 
 
+def test_an_id_that_grows_when_it_is_written() -> None:
+    """Beside a lone surrogate every character above ASCII becomes an escape."""
+    given = text('"id":"\\ud800' + "é" * 80 + '"', '"method":"m"')
+    assert len(given) < 250
+    assert problem(Peer[None](max_message_bytes=500).receive(given)) == ("invalid-id", None)
+
+
 def test_an_answer_may_be_as_long_as_the_limit() -> None:
     shortest = len(encode_failure("x" * 200, -32600, "Invalid Request: "))
     given = encode_request("x" * 200, "m")
