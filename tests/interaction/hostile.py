@@ -190,6 +190,12 @@ async def early(server: Server) -> None:
 
 
 @scenario
+async def willing(server: Server) -> None:
+    """Does what it is told."""
+    await server.begin()
+
+
+@scenario
 async def greedy(server: Server) -> None:
     """Asks for more in its receipt, claims what it has not, and calls what it may not."""
     await server.initialize()
