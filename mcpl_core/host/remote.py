@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -49,6 +49,21 @@ from .tools import list_tools
 __all__ = ("RemoteServer",)
 
 T = TypeVar("T")
+
+#: MCP's other products, which need no grant and have no calls here (SPEC 3.2, 3.3).
+_PRODUCTS: Final = frozenset(
+    {
+        "completion/complete",
+        "logging/setLevel",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
+    }
+)
 
 
 class RemoteServer(ABC):
@@ -309,7 +324,8 @@ class RemoteServer(ABC):
         timeout: float | None | UnsetType = UNSET,
         result_type: Any = None,
     ) -> Any:
-        """Sends a request that has no call of its own: of an extension, or a row that the application added.
+        """Sends a request that has no call of its own: for MCP's resources, prompts and the like, of an extension, or
+        of a row that the application added.
 
         Raises:
             LocalProtocolError: it has one, which does more than sending.
@@ -341,6 +357,8 @@ def _outcome(exc: McplError) -> AuditOutcome:
 
 
 def _check_generic(link: ServerLink, name: str) -> None:
+    if name in _PRODUCTS and link.open:
+        return
     entry = link.check_sending(name)
     if name in METHODS and entry.extension is None and name != method.PING:
         raise LocalProtocolError(f"{name} has a call of its own")

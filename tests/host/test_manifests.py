@@ -105,7 +105,7 @@ def test_a_schedule_needs_no_announcement() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.spec("17.3-3", "17.1-7", "17.8-2")
+@pytest.mark.spec("17.3-3", "17.1-7")
 async def test_an_announcement_alone_changes_nothing() -> None:
     async with embedded(POLICY, settings=PROMPT) as (raw, session):
         before = session.grant
@@ -267,7 +267,7 @@ async def test_an_accepted_ontology_does_not_survive_its_change() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.spec("17.8-3", "17.8-4")
+@pytest.mark.spec("17.8-2", "17.8-3", "17.8-4")
 async def test_a_flood_of_announcements_is_one_fetch_and_one_remark() -> None:
     audit: list[AuditRecord] = []
     settings = HostSettings(manifest_interval=3600.0, changelog_delay=3600.0)

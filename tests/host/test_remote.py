@@ -361,6 +361,16 @@ async def test_failures_are_recorded() -> None:
 EXTENDED = VOCABULARY.extend(*EXTENSION_CAPABILITIES)
 
 
+@pytest.mark.spec("6.7-13")
+@pytest.mark.parametrize(("manifest", "receipt"), [(None, True), (MANIFEST, True), (MANIFEST, False)])
+async def test_resources_and_prompts_work_with_every_server(manifest: Any, receipt: bool) -> None:
+    answer = {"accepted": True} if receipt else {"accepted": False, "fallback": "mcp-only"}
+    async with embedded(DENY_ALL, manifest, receipt=answer) as (raw, session):
+        for name in ("resources/list", "resources/read", "prompts/get"):
+            result, _ = await exchange(raw, partial(session.request, name, {}), name, {"some": name})
+            assert result == {"some": name}
+
+
 async def test_extensions_are_reached_by_name_and_nothing_else_is() -> None:
     policy = HostPolicy.allow("tools", "branches.list", vocabulary=EXTENDED)
     manifest = {**MANIFEST, "branches": {"list": True}}

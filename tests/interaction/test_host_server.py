@@ -143,6 +143,7 @@ async def think(call: Any) -> InferenceRequestResult:
 
 
 @EVERYWHERE
+@pytest.mark.spec("RFC4-6-1")
 async def test_everything_once(kind: str) -> None:
     server = build()
     handlers = HostHandlers(inference=think)
