@@ -227,6 +227,21 @@ async def unix(**options: Any) -> AsyncIterator[Link]:
             yield link
 
 
+@asynccontextmanager
+async def adopted_websocket(**options: Any) -> AsyncIterator[Link]:
+    """A connection of the library, opened by somebody else."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        from websockets.trio.client import connect as dial
+    else:
+        from websockets.asyncio.client import connect as dial  # type: ignore[assignment]
+    async with McplConnection.listen("ws://127.0.0.1:0/") as listener:
+        async with dial(listener.endpoint, compression=None, ping_interval=None) as websocket:
+            near = McplConnection.from_websocket(websocket, **options)
+            async with linked(near, lambda: anext(listener)) as link:
+                yield link
+
+
 LINKS: dict[str, Row] = {
     "memory": Row(memory),
     "anyio streams": Row(anyio_streams),
@@ -239,4 +254,5 @@ LINKS: dict[str, Row] = {
     "tls": Row(listening("tls://127.0.0.1:0", {"ssl": client_context()}, {"ssl": server_context()}), half_close=False),
     "unix": Row(unix),
     "websocket": Row(listening("ws://127.0.0.1:0/"), half_close=False, skips_oversize=False),
+    "adopted websocket": Row(adopted_websocket, half_close=False, skips_oversize=False),
 }
