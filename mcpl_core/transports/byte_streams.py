@@ -356,7 +356,8 @@ class StreamWriterSink:
 
     async def aclose(self) -> None:
         self._writer.close()
-        await self._writer.wait_closed()
+        # Cancelled without a shield it would cancel the one future that everybody waits for who closes this writer.
+        await asyncio.shield(self._writer.wait_closed())
 
     async def abort(self) -> None:
         self._writer.transport.abort()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -418,6 +418,9 @@ class TestAsyncioStreams:
                 with anyio.fail_after(LIMIT):
                     await transport.aclose()
             assert writer.transport.is_closing()
+            # The caller may wait for it, too, and learns that it was aborted.
+            with anyio.fail_after(LIMIT), suppress(OSError):
+                await writer.wait_closed()
 
     async def test_a_writer_closed_under_us(self, anyio_backend: tuple[str, dict[str, Any]]) -> None:
         if not is_asyncio(anyio_backend):
