@@ -21,7 +21,7 @@ from mcpl_core.ontology import (
     parse_ontology,
 )
 from mcpl_core.tags import CHAT_TAGS, ImplicationEdge, expand_tags
-from mcpl_core.treatment import Immediate, Mute, RuleOrigin, Throttle, TreatmentRule, choose_treatment
+from mcpl_core.treatment import Immediate, Mute, RuleOrigin, Throttle, Treatment, TreatmentRule, choose_treatment
 
 WIRE: dict[str, Any] = {
     "coreTags": ["chat:mention", "chat:dm", "chat:mention"],
@@ -166,10 +166,12 @@ def test_anything_can_be_read(value: Any) -> None:
 @pytest.mark.spec("16.3-2", "16.3-5", "16.5-1", "16.5-2")
 @given(ANYTHING, TAG_LISTS)
 def test_an_ontology_that_nobody_accepted_changes_nothing(value: Any, tags: list[str]) -> None:
-    parse_ontology(value)
-    accepted = Acceptances()
-    assert expand_tags(tags, accepted.edges("s", "f")) == expand_tags(tags)
-    assert accepted.rules() == ()
+    ontology = parse_ontology(value).ontology
+    of_others = [Acceptance("t", "f", "d", "o", ontology), Acceptance("s", "g", "d", "o", ontology, treatment=False)]
+    revoked = Acceptances().accept(Acceptance("s", "f", "d", "o", ontology), current_digest="d").revoke("s", "f")
+    for accepted in (Acceptances(), Acceptances(tuple(of_others)), revoked):
+        assert expand_tags(tags, accepted.edges("s", "f")) == expand_tags(tags)
+        assert choose_treatment(accepted.rules(), tags, source="s", default=Mute()) == Treatment(Mute())
 
 
 @pytest.mark.spec("16.3-6", "16.5-3", "R-tags-4")

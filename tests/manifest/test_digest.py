@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 import random
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -359,3 +362,21 @@ def test_the_digest_is_the_same_however_the_manifest_is_written(manifest: dict[s
     assert manifest_digest(json.loads(json.dumps(manifest))) == manifest_digest(manifest)
     assert manifest_digest(normalized_manifest(manifest)) == manifest_digest(manifest)
     assert manifest_digest(with_revision(manifest)) == manifest_digest(manifest)
+
+
+@pytest.mark.spec("17.1-5")
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_the_digest_is_the_same_in_another_process(seed: str) -> None:
+    code = (
+        "import json, sys; from mcpl_core.manifest import with_revision, manifest_digest; "
+        "m = json.load(sys.stdin); print(manifest_digest(m), with_revision(m)['revision'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(FULL),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONHASHSEED": seed},
+    )
+    assert (done.stdout.split(), done.stderr) == ([manifest_digest(FULL)] * 2, "")
