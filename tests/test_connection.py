@@ -85,10 +85,10 @@ async def pair(**options: Any) -> AsyncIterator[tuple[McplConnection, McplConnec
 @pytest.mark.spec("4-1", "4.1-1")
 async def test_what_a_request_looks_like_and_what_it_returns() -> None:
     async with side_of() as side, anyio.create_task_group() as tasks:
-        results: list[Any] = []
+        results: dict[str, Any] = {}
 
-        async def request(*arguments: Any, **options: Any) -> None:
-            results.append(await side.connection.send_request(*arguments, **options))
+        async def request(method: str, *params: Any) -> None:
+            results[method] = await side.connection.send_request(method, *params)
 
         tasks.start_soon(request, "a")
         assert await side.transport.next_sent() == {"jsonrpc": "2.0", "id": 1, "method": "a"}
@@ -102,7 +102,7 @@ async def test_what_a_request_looks_like_and_what_it_returns() -> None:
         side.answer(2, None)
         side.answer(3, "x")
         await turns()
-        assert results == [{"deep": [{}, [1.5]]}, None, "x"]
+        assert results == {"a": {"deep": [{}, [1.5]]}, "b": None, "c": "x"}
         assert side.pending == 0
 
 
