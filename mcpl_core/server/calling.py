@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any, NoReturn
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -51,16 +51,21 @@ class Caller:
         it cannot hold up the event loop.
 
         Raises:
-            Exception: whatever the function raises; ``SystemExit`` becomes a ``RuntimeError``, since one host's
-                request must not end the others.
+            Exception: whatever the function raises; ``SystemExit`` and all else that is no ``Exception`` becomes a
+                ``RuntimeError``, since one host's request must not end the others.
         """
         try:
             if _is_async(function):
                 return await function(*args, **keywords)
             result = await self._in_thread(partial(function, *args, **keywords))
             return await result if isawaitable(result) else result
-        except SystemExit as exc:
-            _refuse_exit(exc)
+        except Exception:
+            raise
+        except BaseException as exc:
+            kept = _not_of_the_application(exc)
+            if kept is exc:
+                raise
+            raise kept or RuntimeError(f"a function of the application raised {type(exc).__name__}") from exc
 
     async def _in_thread(self, function: Callable[[], Any]) -> Any:
         if len(self._given_up) >= self._limit:
@@ -132,8 +137,12 @@ def _is_async(function: Any) -> bool:
     return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-def _refuse_exit(exc: SystemExit) -> NoReturn:
-    raise RuntimeError("a function of the application tried to end the process") from exc
+def _not_of_the_application(exc: BaseException) -> BaseException | None:
+    """What of it is a cancellation or the user's wish to end the process, and has to go on; ``None``: nothing."""
+    going_on = (anyio.get_cancelled_exc_class(), KeyboardInterrupt, GeneratorExit)
+    if isinstance(exc, BaseExceptionGroup):
+        return exc.subgroup(going_on)
+    return exc if isinstance(exc, going_on) else None
 
 
 def _failed(tool: ServerTool, exc: Exception, report: Callable[[BaseException], object]) -> Raw:

@@ -147,6 +147,51 @@ async def test_no_function_ends_the_process(function: Any) -> None:
     assert isinstance(caught.value.__cause__, SystemExit)
 
 
+class Odd(BaseException):
+    """What no application should raise, and some do."""
+
+
+def odd_in_a_thread() -> None:
+    raise Odd
+
+
+async def odd_in_a_group() -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(odd)
+
+
+async def odd() -> None:
+    raise Odd
+
+
+@pytest.mark.parametrize("function", [odd, odd_in_a_thread, odd_in_a_group])
+async def test_what_is_no_exception_ends_nothing_but_the_call(function: Any) -> None:
+    with pytest.raises(RuntimeError):
+        await Caller(1).call(function)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
+async def test_what_is_not_the_applications_goes_on(kind: type[BaseException]) -> None:
+    async def function() -> None:
+        raise kind
+
+    async def among_others() -> None:
+        raise BaseExceptionGroup("several", [kind(), Odd()])
+
+    with pytest.raises(kind):
+        await Caller(1).call(function)
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await Caller(1).call(among_others)
+    assert [type(each) for each in caught.value.exceptions] == [kind]
+
+
+async def test_a_cancellation_goes_on() -> None:
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await Caller(1).call(anyio.sleep_forever)
+    assert scope.cancelled_caught
+
+
 async def test_a_function_raises_what_it_raises() -> None:
     def function() -> None:
         raise KeyError("x")
