@@ -14,6 +14,7 @@ from ..capabilities import VOCABULARY, Vocabulary
 from ..errors import InvalidValueError
 from ..manifest import ManifestTracker
 from ..protocol import METHODS, MethodTable
+from ..wire.values import encode_value
 from .calling import ArgumentCheck
 from .lifecycle import DEFAULT_INFERENCE_TIMEOUT
 from .outbox import Outbox
@@ -101,6 +102,10 @@ class Offer:
         hooks: functions for ``context/beforeInference``, with the names of their sets.
         lifecycle: functions for ``inference/lifecycle``.
         handlers: functions for other methods, by method.
+
+    Raises:
+        InvalidValueError: the identity or the instructions are no texts, or ``capabilities`` are none.
+        UnencodableError: ``capabilities`` have no JSON form.
     """
 
     info: dict[str, Any]
@@ -122,6 +127,15 @@ class Offer:
     validate: ArgumentCheck | None = None
     tools_declared: int = 0
     _declared: tuple[str, Any] = ("", None)
+
+    def __post_init__(self) -> None:
+        texts = {**self.info, "instructions": "" if self.instructions is None else self.instructions}
+        for name, text in texts.items():
+            if not isinstance(text, str):
+                raise InvalidValueError(name, "a text")
+        if not isinstance(self.capabilities.get("experimental", {}), dict):
+            raise InvalidValueError("mcp_capabilities", "experimental is an object", "$.experimental")
+        encode_value(self.capabilities)
 
     def outer_capabilities(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """The ``capabilities`` of ``initialize`` (MCP; SPEC 5.1)."""

@@ -19,7 +19,7 @@ from ..wire.values import decode_value, depth_exceeds, encode_value
 from .blocks import tool_content
 from .schemas import ResultSchema
 
-__all__ = ("WHOLE_RESULTS", "ToolError", "ToolResult", "error_result", "tool_result")
+__all__ = ("MAX_RESULT_DEPTH", "WHOLE_RESULTS", "ToolError", "ToolResult", "error_result", "tool_result")
 
 
 class ToolError(Exception):
@@ -49,7 +49,7 @@ class ToolResult:
 WHOLE_RESULTS: Final = (ToolResult, ToolsCallResult)
 
 #: Levels of nesting that are left for what the result stands in.
-_MAX_DEPTH: Final = DEFAULT_MAX_DEPTH - 8
+MAX_RESULT_DEPTH: Final = DEFAULT_MAX_DEPTH - 8
 
 
 def tool_result(promised: ResultSchema, value: Any) -> Raw:
@@ -116,6 +116,6 @@ def _full(promised: ResultSchema, value: ToolResult) -> dict[str, Any]:
 def _text(result: Any) -> Raw:
     text = encode_value(result)
     # A peer that refuses the depth could not tell which of its requests was answered.
-    if depth_exceeds(text, _MAX_DEPTH):
-        raise UnencodableError(f"it nests deeper than {_MAX_DEPTH} levels")
+    if depth_exceeds(text, MAX_RESULT_DEPTH):
+        raise UnencodableError(f"it nests deeper than {MAX_RESULT_DEPTH} levels")
     return Raw(text)

@@ -16,10 +16,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-from ..errors import LocalProtocolError
+from ..errors import LocalProtocolError, UnencodableError
 from ..protocol.base import misfit
+from ..wire.values import depth_exceeds, encode_value
 from .context import Context
-from .results import WHOLE_RESULTS
+from .results import MAX_RESULT_DEPTH, WHOLE_RESULTS
 from .schemas import ResultSchema, Signature, arguments_type, read_signature, result_schema, schema_of
 
 __all__ = ("ServerTool", "tool_from_function")
@@ -41,6 +42,10 @@ class ServerTool:
         model: the type that the arguments are read as; ``None``: they are given as they came.
         context: the name of the parameter that takes the ``Context``, or ``None``.
         whole: without a model, the name of the parameter that takes all arguments, or ``None``.
+
+    Raises:
+        LocalProtocolError: it cannot be listed: a member is not what MCP says, or has no JSON form. One such tool would
+            cost a host the whole list.
     """
 
     name: str
@@ -54,6 +59,25 @@ class ServerTool:
     model: type[msgspec.Struct] | None = field(default=None, repr=False)
     context: str | None = field(default=None, repr=False)
     whole: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise LocalProtocolError(f"{self.name!r} is no name for a tool: 1 to 128 of A-Z a-z 0-9 _ - . /")
+        for member in (self.title, self.description):
+            if not isinstance(member, str | None):
+                raise LocalProtocolError(f"tool {self.name}: title and description are texts")
+        for tree in (self.input_schema, self.promised.schema):
+            if tree is not None and not (isinstance(tree, dict) and tree.get("type") == "object"):
+                raise LocalProtocolError(f"tool {self.name}: MCP wants schemas of an object, with type: object")
+        for tree in (self.annotations, self.meta):
+            if not isinstance(tree, dict | None):
+                raise LocalProtocolError(f"tool {self.name}: annotations and meta are objects")
+        try:
+            too_deep = depth_exceeds(encode_value(self.definition()), MAX_RESULT_DEPTH)
+        except UnencodableError as exc:
+            raise LocalProtocolError(f"tool {self.name}: {exc}") from exc
+        if too_deep:
+            raise LocalProtocolError(f"tool {self.name} nests deeper than hosts read")
 
     def definition(self) -> dict[str, Any]:
         """The tool as ``tools/list`` shows it."""
@@ -130,8 +154,6 @@ def tool_from_function(
     inner = inspect.unwrap(getattr(function, "func", function))
     if name is None:
         name = str(getattr(function, "__name__", getattr(inner, "__name__", type(inner).__name__)))
-    if not _NAME.fullmatch(name):
-        raise LocalProtocolError(f"{name!r} is no name for a tool: 1 to 128 of A-Z a-z 0-9 _ - . /")
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise LocalProtocolError(f"tool {name} must return its result, not yield")
     signature = read_signature(function, name)
@@ -148,9 +170,6 @@ def tool_from_function(
         if output_schema is not None
         else result_schema(signature.returns, name, WHOLE_RESULTS)
     )
-    for schema in (input_schema, promised.schema):
-        if schema is not None and schema.get("type") != "object":
-            raise LocalProtocolError(f"tool {name}: MCP wants schemas of an object, with type: object at the root")
     return ServerTool(
         name=name,
         function=function,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mcpl_core import InvalidValueError
+from mcpl_core import InvalidValueError, UnencodableError
 from mcpl_core.manifest import ManifestTracker
 from mcpl_core.server import Outbox
 from mcpl_core.server.offer import DeclaredTool, Offer, Settings
@@ -87,3 +88,24 @@ def test_numbers_that_would_stop_a_server_are_refused(change: Any) -> None:
     with pytest.raises(InvalidValueError) as caught:
         Settings(**change)
     assert caught.value.code == next(iter(change))
+
+
+@pytest.mark.parametrize(
+    ("member", "code"),
+    [
+        ({"info": {"name": 5, "version": "1"}}, "name"),
+        ({"info": {"name": "x", "version": 1}}, "version"),
+        ({"info": {"name": "x", "version": "1", "title": object()}}, "title"),
+        ({"instructions": 5}, "instructions"),
+        ({"capabilities": {"experimental": 5}}, "mcp_capabilities"),
+    ],
+)
+def test_what_no_host_could_be_told_is_refused(member: dict[str, Any], code: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        replace(offer(), **member)
+    assert caught.value.code == code
+
+
+def test_capabilities_have_a_json_form() -> None:
+    with pytest.raises(UnencodableError):
+        offer(resources=object())

@@ -239,3 +239,41 @@ def test_a_tool_may_be_put_together_by_hand() -> None:
     tool = ServerTool("t", plain, {"type": "object"})
     assert tool.definition() == {"name": "t", "inputSchema": {"type": "object"}}
     assert tool.bind({"a": 1}, CTX) == {}
+
+
+async def nothing(arguments: Any = None) -> None:
+    """Nothing."""
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"name": 5},
+        {"title": 5},
+        {"description": b"x"},
+        {"input_schema": [1]},
+        {"input_schema": {"type": "object", "x": object()}},
+        {"output_schema": "x"},
+        {"annotations": [1]},
+        {"annotations": {"x": float("nan")}},
+        {"meta": {"x": object()}},
+    ],
+)
+def test_a_tool_that_could_not_be_listed_is_refused(member: dict[str, Any]) -> None:
+    with pytest.raises(LocalProtocolError):
+        tool_from_function(nothing, **member)
+
+
+def test_a_tool_that_nests_deeper_than_hosts_read_is_refused() -> None:
+    deep: Any = {}
+    for _ in range(300):
+        deep = {"x": deep}
+    with pytest.raises(LocalProtocolError):
+        tool_from_function(nothing, meta=deep)
+
+
+def test_a_tool_made_by_hand_is_checked_too() -> None:
+    with pytest.raises(LocalProtocolError):
+        ServerTool("a b", nothing, {"type": "object"})
+    with pytest.raises(LocalProtocolError):
+        ServerTool("a", nothing, {"type": "array"})
