@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any, TypeVar, Unpack, overload
 
 import anyio
@@ -40,6 +41,9 @@ LOCAL_PRINCIPAL = "local"
 class McplServer:
     """An MCPL server: it serves MCPL hosts by their grant, and plain MCP hosts as MCP.
 
+    Declarations may change while hosts are served, from the thread of the event loop (elsewhere
+    ``LocalProtocolError`` is raised); a plain function reaches it with ``anyio.from_thread.run_sync``.
+
     Args:
         name, version: its identity (``serverInfo``).
         title, instructions: for people, and for the model (MCP).
@@ -51,6 +55,9 @@ class McplServer:
         receipt: may put a refusal in the place of the receipt for a policy (SPEC 6.7).
         validate: checks the arguments of tools whose schema was given and not derived.
         settings: see ``Settings``.
+
+    Raises:
+        InvalidValueError, UnencodableError, LocalProtocolError: something of it could not be told to a host.
     """
 
     def __init__(
@@ -166,12 +173,14 @@ class McplServer:
         if tool.name in offer.tools:
             raise LocalProtocolError(f"tool {tool.name} is declared already")
         name = None if feature_set is None else self._using(feature_set, {"tools"})
+        self._require_loop()
         offer.tools_declared += 1
         offer.tools[tool.name] = DeclaredTool(tool, offer.tools_declared, name)
         self._tools_changed()
 
     def remove_tool(self, name: str) -> None:
         """Takes a tool away; nothing happens when there is none of that name."""
+        self._require_loop()
         if self._offer.tools.pop(name, None) is not None:
             self._tools_changed()
 
@@ -272,6 +281,7 @@ class McplServer:
         Raises:
             InvalidValueError: it has no digest; nothing changed.
         """
+        self._require_loop()
         return self._announce(self._offer.tracker.set(manifest))
 
     @contextmanager
@@ -282,9 +292,15 @@ class McplServer:
         Raises:
             InvalidValueError: at the end of the block, when the result has no digest; nothing changed.
         """
+        self._require_loop()
         with self._offer.tracker.transaction() as transaction:
             yield transaction.manifest
         self._announce(transaction.update)
+
+    def _require_loop(self) -> None:
+        """Hosts are told in the event loop that serves them: a change from another thread is refused, all of it."""
+        if any(session.thread != get_ident() for session in self.sessions):
+            raise LocalProtocolError("not from a worker thread: use anyio.from_thread.run_sync")
 
     def _announce(self, update: ManifestUpdate[Any]) -> ManifestUpdate[Any]:
         if update.changed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
+from threading import get_ident
 from typing import Any, Final
 
 import anyio
@@ -91,6 +92,8 @@ class ServerSession:
         self.protocol_version = ""
         self.mcpl = False
         self.state: dict[str, Any] = {}
+        #: The event loop's thread: what changes what is offered must be called from it.
+        self.thread = get_ident()
         self._tasks: TaskGroup | None = None
         self._was_ready = False
         self._announcer = Announcer(connection, self._spawn)
@@ -126,6 +129,8 @@ class ServerSession:
             self.offer.outbox.detach(self.principal, self._delivery)
             with anyio.move_on_after(settings.grace, shield=True):
                 await self._feed.close()
+            # Seconds of their own: who is slow to hear of inferences does not cost the closing hooks theirs.
+            with anyio.move_on_after(settings.grace, shield=True):
                 await self._run_hooks(self.offer.on_close)
         if failure is not None:
             raise failure

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import pytest
 
 from mcpl_core import (
@@ -503,6 +504,64 @@ async def test_a_host_that_does_not_read_costs_the_others_nothing() -> None:
             await host.wire.aclose()
 
     await served_over(made, "tcp://127.0.0.1:0", use, principal=lambda connection: str(id(connection)))
+
+
+async def test_what_is_offered_changes_in_the_event_loop_or_not_at_all() -> None:
+    made = server()
+    made.tool(say)
+
+    def everything() -> list[str]:
+        refused = []
+        for change in (
+            lambda: made.tool(name="late")(say),
+            lambda: made.remove_tool("say"),
+            lambda: made.set_manifest({"version": "0.5"}),
+            lambda: made.feature_set("s.late", "Late", uses=["tools"]),
+        ):
+            with pytest.raises(LocalProtocolError):
+                change()
+            refused.append("refused")
+        return refused
+
+    made.tool(everything)
+
+    @made.tool
+    def properly() -> None:
+        anyio.from_thread.run_sync(made.remove_tool, "say")
+
+    async with hosted(made) as host:
+        await host.begin("tools")
+        before = made.manifest
+        assert len((await host.tool("everything"))["structuredContent"]["result"]) == 4
+        names = [tool["name"] for tool in (await host.result("tools/list"))["tools"]]
+        assert (names, made.manifest) == (["say", "everything", "properly"], before)
+        # What was refused has not left the host without news of what comes.
+        await host.tool("properly")
+        await host.next("notifications/tools/list_changed")
+        made.tool(name="later")(say)
+        await host.next("notifications/tools/list_changed")
+
+
+async def test_a_tool_that_raises_anything_touches_no_other_host() -> None:
+    made = server()
+
+    class Odd(BaseException):
+        pass
+
+    @made.tool
+    async def odd() -> None:
+        raise Odd
+
+    async def use(where: str) -> None:
+        first, second = [await dial(where) for _ in range(2)]
+        for host in (first, second):
+            await host.begin("tools")
+        for host in (first, second, first):
+            assert (await host.tool("odd"))["isError"] is True
+        for host in (first, second):
+            await host.wire.aclose()
+
+    await served_over(made, "tcp://127.0.0.1:0", use)
 
 
 async def test_who_is_at_the_other_end_is_the_local_user_unless_said_otherwise() -> None:

@@ -616,6 +616,30 @@ async def test_a_closing_hook_that_does_not_end_is_cancelled_after_the_grace() -
         await host.begin("tools")
 
 
+async def test_a_listener_that_does_not_end_does_not_cost_the_closing_hooks_their_time() -> None:
+    made = server(settings=Settings(grace=0.05))
+    heard: list[str] = []
+
+    @made.on_inference
+    async def never_done(ctx: Context, notice: Any) -> None:
+        heard.append(notice.phase)
+        await anyio.sleep_forever()
+
+    @made.on_close
+    async def close(ctx: Context) -> None:
+        await anyio.lowlevel.checkpoint()
+        heard.append("closed")
+
+    async with hosted(made) as host:
+        await host.begin("inferenceLifecycle")
+        for name in "ab":
+            params = {"inferenceId": name, "conversationId": "c", "turnIndex": 0, "phase": "started"}
+            await host.notify("inference/lifecycle", params)
+        await host.settled()
+    assert heard[0] == "started"
+    assert heard[-1] == "closed"
+
+
 async def test_cancelling_the_server_runs_the_closing_hooks_and_leaves_no_session() -> None:
     made = server()
     closed: list[str] = []
