@@ -276,7 +276,8 @@ class HostCalls(ExtensionCalls):
         timeout: float | None = DEFAULT_INFERENCE_WAIT,
     ) -> AsyncIterator[InferenceStream]:
         """As ``request_inference``, in pieces: iterate over the stream; ``stream.result`` is set at its end. Leaving
-        the block early cancels the request. ``timeout`` counts anew from each chunk."""
+        the block early cancels the request. ``timeout`` counts anew from each chunk. A stream that is not read while
+        millions of characters come ends with ``LocalProtocolError``."""
         params = inference_params(
             feature_set,
             messages,
@@ -325,7 +326,8 @@ class HostCalls(ExtensionCalls):
         finally:
             self.inferences.remove(inference)
         assert inference.denied is not None
-        self._remember(inference.denied)
+        if isinstance(inference.denied, RpcError):
+            self._remember(inference.denied)
         raise inference.denied
 
     def take_chunk(self, chunk: InferenceChunkParams) -> None:
@@ -340,6 +342,8 @@ class HostCalls(ExtensionCalls):
         self.policy.check(self.methods[method.INFERENCE_CHUNK])
         if inference.stream.add(chunk) and inference.id is not None and inference.wait is not None:
             self.connection.extend_timeout(inference.id, inference.wait)
+        if inference.stream.overflows:
+            self.inferences.take_back(inference, LocalProtocolError("the pieces of an inference come faster than read"))
 
     def policy_changed(self) -> None:
         """Takes back the inferences that may not be asked for any more."""

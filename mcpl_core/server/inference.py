@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from ..content import ContentBlock
-from ..errors import LocalProtocolError, RpcError
+from ..errors import LocalProtocolError, McplError
 from ..protocol import (
     InferenceChunkParams,
     InferenceMessage,
@@ -37,6 +37,12 @@ __all__ = (
     "inside_hook",
     "refuse_inside_hook",
 )
+
+#: Characters of a stream that may wait for the application; nobody's inference is that long.
+_MOST_WAITING: Final = 4_000_000
+
+#: What each piece counts besides its characters.
+_PIECE: Final = 64
 
 #: Seconds to wait for an inference, or for its next chunk.
 DEFAULT_INFERENCE_WAIT: Final = 300.0
@@ -132,6 +138,7 @@ class InferenceStream:
         self.result: InferenceRequestResult | None = None
         self.failure: Exception | None = None
         self._pieces: deque[str] = deque()
+        self._waiting = 0
         self._last = -1
         self._ended = False
         self._news = anyio.Event()
@@ -147,7 +154,9 @@ class InferenceStream:
                 raise StopAsyncIteration
             self._news = anyio.Event()
             await self._news.wait()
-        return self._pieces.popleft()
+        piece = self._pieces.popleft()
+        self._waiting -= len(piece) + _PIECE
+        return piece
 
     def add(self, chunk: InferenceChunkParams) -> bool:
         """Takes a chunk as it comes from the wire; false for one that came before, or out of order."""
@@ -155,8 +164,14 @@ class InferenceStream:
             return False
         self._last = chunk.index
         self._pieces.append(chunk.delta)
+        self._waiting += len(chunk.delta) + _PIECE
         self._news.set()
         return True
+
+    @property
+    def overflows(self) -> bool:
+        """More waits for the application than is kept for it."""
+        return self._waiting > _MOST_WAITING
 
     def end(self, result: InferenceRequestResult | None = None, failure: Exception | None = None) -> None:
         """No more chunks come."""
@@ -183,7 +198,7 @@ class RunningInference:
         self.stream = stream
         self.scope = anyio.CancelScope()
         self.id: Id | None = None
-        self.denied: RpcError | None = None
+        self.denied: McplError | None = None
 
 
 class RunningInferences:
@@ -215,8 +230,9 @@ class RunningInferences:
         """The inference that a chunk belongs to."""
         return self._by_id.get(id)
 
-    def take_back(self, inference: RunningInference, denied: RpcError) -> None:
-        """A reduction took away what it needs (SPEC 6.7): its caller gets ``denied``, the host a cancellation."""
+    def take_back(self, inference: RunningInference, denied: McplError) -> None:
+        """It cannot go on, since a reduction took away what it needs (SPEC 6.7) or its pieces are not read: its caller
+        gets ``denied``, the host a cancellation."""
         inference.denied = denied
         self.remove(inference)
         inference.scope.cancel()

@@ -180,3 +180,15 @@ async def test_one_that_is_taken_back_is_cancelled_and_knows_why() -> None:
             await anyio.sleep_forever()
     assert inference.denied is denied
     assert (running.find(1), list(running)) == (None, [])
+
+
+@pytest.mark.anyio
+async def test_what_was_read_waits_no_longer() -> None:
+    stream = InferenceStream()
+    for index in range(100):
+        stream.add(chunk(index, "x" * 100_000))
+        assert not stream.overflows
+        await stream.__anext__()
+    for index in range(100, 140):
+        stream.add(chunk(index, "x" * 100_000))
+    assert stream.overflows

@@ -737,6 +737,36 @@ async def test_a_stream_gives_its_pieces_while_they_come() -> None:
     assert seen == ["a", "b", "c"]
 
 
+async def test_a_stream_that_is_not_read_is_taken_back_and_not_kept_without_end() -> None:
+    made = server()
+    feature = made.feature_set("s.ask", "Ask", uses=["tools", "inferenceRequest", "inferenceRequest.streaming"])
+    taken_back = anyio.Event()
+    kept: list[str] = []
+
+    @made.tool
+    async def ask(ctx: Context) -> str:
+        try:
+            async with ctx.stream_inference(feature, "say it") as stream:
+                await taken_back.wait()
+                kept.extend([piece async for piece in stream])
+        except LocalProtocolError:
+            return "refused"
+        return "served"
+
+    async with hosted(made) as host:
+        await host.begin("tools", "inferenceRequest", "inferenceRequest.streaming")
+        call = host.request("tools/call", {"name": "ask", "arguments": {}})
+        await host.send(call)
+        request = await host.next("inference/request")
+        for index in range(60):
+            params = {"requestId": request["id"], "index": index, "delta": "x" * 100_000}
+            await host.notify("inference/chunk", params)
+        assert (await host.next("notifications/cancelled"))["params"]["requestId"] == request["id"]
+        taken_back.set()
+        assert (await host.answer(call["id"]))["result"]["content"][0]["text"] == "refused"
+    assert kept == []
+
+
 async def test_a_context_goes_on_working_while_its_connection_lives() -> None:
     made = server()
     made.feature_set("s.push", "Push", uses=["tools", "pushEvents"])
