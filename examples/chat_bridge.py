@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from mcpl_core import McplError
 from mcpl_core.protocol import (
     ChannelDescriptor,
     ChannelsPublishParams,
@@ -25,6 +26,9 @@ from mcpl_core.protocol import (
 from mcpl_core.server import Context, McplServer
 
 ROOM = ChannelDescriptor(id="chat:room", type="chat", label="The room", direction="bidirectional")
+
+#: Seconds; who does not read for so long is not written to any more.
+PATIENCE = 2.0
 
 server = McplServer("chat-bridge", "1.0.0")
 server.feature_set(
@@ -40,25 +44,29 @@ async def bridge(ctx: Context) -> None:
     """Runs for as long as the host stays: from the room to the host."""
     said, heard = anyio.create_memory_object_stream[IncomingMessage](100)
     async with said, heard:
-        await ctx.register_channels([ROOM])
+        # What is said while the channel is being registered waits in the stream.
         hosts.add(said)
         try:
+            await ctx.register_channels([ROOM])
             async for message in heard:
-                if ctx.allows("channels.incoming"):
+                try:
                     await ctx.incoming([message])
+                except McplError as exc:
+                    print(f"the agent did not hear it: {exc}", file=sys.stderr)
         finally:
             hosts.discard(said)
 
 
-@server.handler("channels/publish")
+@server.handler("channels/publish", ordered=True)
 async def publish(ctx: Context, params: ChannelsPublishParams) -> ChannelsPublishResult:
     """From the host to the room."""
     if params.channel_id != ROOM.id:
         return ChannelsPublishResult(delivered=False, reason="unknown_channel")
     for person in tuple(people):
         try:
-            await person.send(f"agent: {params.text}\n".encode())
-        except anyio.BrokenResourceError:
+            with anyio.fail_after(PATIENCE):
+                await person.send(f"agent: {params.text}\n".encode())
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError):
             people.discard(person)
     return ChannelsPublishResult(delivered=True, message_id=f"m{next(numbers)}")
 

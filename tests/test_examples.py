@@ -135,6 +135,14 @@ async def test_the_bridge_carries_what_is_said_both_ways() -> None:
         assert await alice.receive_text() == "agent: I am"
         assert (await host.result("channels/publish", {"channelId": "x", "content": "I am"}))["delivered"] is False
 
+        # What the host refuses or fails at costs nothing of what comes behind.
+        await alice.send_text("one")
+        await host.refuse(await host.next("channels/incoming"), -32603)
+        await alice.send_text("two")
+        incoming = await host.next("channels/incoming")
+        assert incoming["params"]["messages"][0]["content"][0]["text"] == "two"
+        await host.reply(incoming, {"results": []})
+
         # Without the grant what is said stays in the room.
         await host.grant("channels.publish")
         await alice.send_text("secret")
@@ -143,7 +151,12 @@ async def test_the_bridge_carries_what_is_said_both_ways() -> None:
         await host.settled()
         assert list(host.heard) == []
 
+        # Two at once, and somebody who left.
         await alice.aclose()
+        calls = [host.request("channels/publish", {"channelId": "chat:room", "content": "x" * 9}) for _ in range(5)]
+        await host.send(*calls)
+        for call in calls:
+            assert (await host.answer(call["id"]))["result"]["delivered"] is True
         await bob.aclose()
         assert isinstance(host.wire, Lines)
         await host.wire.send_eof()
