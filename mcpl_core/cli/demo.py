@@ -1,10 +1,11 @@
-"""``mcpl demo``: a host talks to an MCPL server over stdio, and again over a WebSocket.
+"""``mcpl demo``: the wire over two transports, then a host with its servers.
 
 Owns: the tour and what it prints. Does not own: the server, which is the example that everybody can read.
 """
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -22,13 +23,14 @@ from ..protocol import method
 from ..transports.endpoints import transport_for
 from ..transports.tap import TappedTransport
 from ..wire.messages import Request
+from .demo_host import host_tour
 from .output import CommandError
 from .resources import resource_path
 from .transcript import Transcript
 
 __all__ = ("demo", "tour")
 
-_SECONDS: Final = 30.0
+_SECONDS: Final = 60.0
 _LISTENING: Final = "listening on "
 
 #: What the host of the demo grants; everything else is denied.
@@ -36,7 +38,9 @@ _GRANT: Final = ["pushEvents", "tools"]
 
 
 def demo() -> int:
-    """Show a host and a server talking, over stdio and over a WebSocket."""
+    """Show a host and a server talking over stdio and WebSockets, then a host with several servers."""
+    # What the story is about is told on standard output; the diagnostics of a killed server are part of it.
+    logging.getLogger("mcpl_core").setLevel(logging.CRITICAL)
     failures: list[BaseException] = []
     try:
         anyio.run(tour, Console(highlight=False))
@@ -71,7 +75,10 @@ async def tour(console: Console) -> None:
         async with _listening(command) as endpoint:
             console.print(f"connecting to {endpoint}")
             await _tour(console, endpoint)
-    console.print("\n[bold green]done:[/] two transports, the same conversation")
+        console.print()
+        console.rule("a host and its servers")
+        await host_tour(console)
+    console.print("\n[bold green]done[/]")
 
 
 async def _tour(console: Console, endpoint: str | list[str]) -> None:
