@@ -13,6 +13,7 @@ import asyncio
 import io
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -228,7 +229,9 @@ class AsyncioOutput(Output):
             self._flush()
             self._end()
             if self._half_close:
-                self._transport.write_eof()
+                # The peer may have gone already; the transport tells of it itself.
+                with suppress(OSError):
+                    self._transport.write_eof()
             else:
                 self._transport.close()
 

@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from ssl import SSLContext
 from typing import Any, cast
 
@@ -220,7 +221,9 @@ class AsyncioEngine(Engine, asyncio.Protocol):
             # TLS has no half-close; there the transport is closed when what was written has left.
             self._transport.close()
         elif not self._transport.is_closing():
-            self._transport.write_eof()
+            # The peer may have gone already; the transport tells of it itself.
+            with suppress(OSError):
+                self._transport.write_eof()
 
     def _pause_carrier(self) -> None:
         self._transport.pause_reading()

@@ -224,6 +224,18 @@ async def test_a_reset() -> None:
             assert sink.messages == [b"whole"]
 
 
+async def test_a_half_close_when_the_peer_has_gone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        transport = TcpTransport("127.0.0.1", server.getsockname()[1])
+        async with started(transport) as sink:
+            peer, _ = server.accept()
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.close()
+            # Nobody here has noticed.
+            await transport.send_eof()
+            assert isinstance(await sink.until_input_ended(), TransportError)
+
+
 async def test_no_delay() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         transport = TcpTransport("127.0.0.1", server.getsockname()[1])

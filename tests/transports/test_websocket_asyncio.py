@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 
 import anyio
@@ -45,6 +46,8 @@ class PlayedTransport(asyncio.Transport):
         self.calls: list[str] = []
         self.limits: tuple[int | None, int | None] = (None, None)
         self.half_close = half_close
+        #: The peer went, and nobody has noticed yet.
+        self.reset = False
         self.engine: AsyncioEngine | None = None
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -66,6 +69,8 @@ class PlayedTransport(asyncio.Transport):
 
     def write_eof(self) -> None:
         self.calls.append("eof")
+        if self.reset:
+            raise OSError(errno.ENOTCONN, "not connected")
 
     def is_closing(self) -> bool:
         return "close" in self.calls or "abort" in self.calls
@@ -249,6 +254,16 @@ async def test_a_server_ends_its_output_after_the_close_frames(half_close: bool,
         engine.data_received(Frame(Opcode.CLOSE, Close(1000, "").serialize()).serialize(mask=True))
         assert transport.calls == [call]
         engine.connection_lost(None)
+
+
+async def test_a_peer_that_has_gone_meanwhile_is_no_error_of_ours() -> None:
+    async with event_loop() as loop:
+        engine, transport, sink = await begun(loop)
+        transport.reset = True
+        engine.data_received(Frame(Opcode.CLOSE, Close(1000, "").serialize()).serialize(mask=True))
+        assert transport.calls == ["eof"]
+        engine.connection_lost(ConnectionResetError())
+        assert sink.log == ["input", "output"]
 
 
 async def test_a_transport_that_is_closing_is_not_asked_for_a_half_close() -> None:
