@@ -313,7 +313,12 @@ class Dispatcher:
             if isinstance(message, Request):
                 text = await self._handle_request(message, route, guard)
             elif route is not None:
-                await self._handle_notification(message, route, guard)
+                outcome = route.handler(message)
+                if outcome is not None and inspect.isawaitable(outcome):
+                    with guard:
+                        await outcome
+        except Exception as exc:
+            self._failure(exc, message)
         finally:
             self._busy -= 1
             if route is not None and route.ordered:
@@ -323,15 +328,6 @@ class Dispatcher:
             if route is not None and route.ordered and self._connection._has_unread():
                 self.wake()
             await self._connection._outlet.send(text)
-
-    async def _handle_notification(self, message: Notification, route: Route, guard: CancelGuard) -> None:
-        try:
-            outcome = route.handler(message)
-            if inspect.isawaitable(outcome):
-                with guard:
-                    await outcome
-        except Exception as exc:
-            self._failure(exc, message)
 
     async def _handle_request(self, message: Request, route: Route | None, guard: CancelGuard) -> bytes | None:
         """The text of the answer; ``None`` when none is wanted."""
