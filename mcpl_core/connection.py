@@ -134,8 +134,7 @@ class McplConnection(Constructors):
             await self._released.wait()
 
     async def _release(self, released: anyio.Event) -> None:
-        # In a task of our own, so that a caller that is cancelled (a handler, whose task ends with `serve`) does
-        # not cut off what others have sent.
+        # In a task of our own: a caller that is cancelled (a handler) does not cut off what others have sent.
         try:
             await self._transport.aclose()
         finally:
@@ -277,8 +276,10 @@ class McplConnection(Constructors):
                 # While we wait for a reply, reading goes on: the reply is behind what we did not read yet.
                 self._intake.resume()
             raw: Raw = await waiter
-        except BaseException:
+        except BaseException as exc:
             self._abandon(id, method, "the caller gave up")
+            if self._peer.can_send and (not isinstance(exc, RpcError) or isinstance(exc, ConnectionTimeoutError)):
+                self._outlet.give_up(len(text))
             raise
         finally:
             # It holds its exception, whose traceback holds this frame.
@@ -400,8 +401,7 @@ class McplConnection(Constructors):
         finally:
             self._intake.dispatcher = None
 
-    # What the dispatcher needs.
-
+    # What the dispatcher needs:
     def _answer(self, id: Id, result: Any, error: RpcError | None) -> bytes | None:
         if not self._peer.can_send:
             return None

@@ -1,8 +1,8 @@
 """The way out: texts handed to the transport in the order of the calls, and who waits when it does not keep up.
 
-Owns: what was sent (counted), the tasks that wait until the transport has caught up, and how much those may write who
-cannot wait, because they answer straight from the read callback. Does not own: what may be sent and what it looks
-like (``wire.peer``), and how bytes travel (``transports``).
+Owns: what was sent (counted), the tasks that wait until the transport has caught up, and how much may wait for the
+peer with no task behind it: from those who answer straight from the read callback, and from those who gave up. Does
+not own: what may be sent and what it looks like (``wire.peer``), and how bytes travel (``transports``).
 """
 
 from __future__ import annotations
@@ -26,12 +26,23 @@ class Outlet:
 
     Args:
         transport: what takes the texts.
-        hard_bytes: how much may wait that was written by ``push``.
+        hard_bytes: how much may wait that was written by ``push``, or that its sender gave up.
         failed: called with the reason when more than that waits; it closes the connection.
         relieved: called when the transport has caught up after a ``push`` that found it behind.
     """
 
-    __slots__ = ("_failed", "_gate", "_hard_bytes", "_loop", "_relieved", "_transport", "_watched", "pushed", "sent")
+    __slots__ = (
+        "_failed",
+        "_gate",
+        "_given_up",
+        "_hard_bytes",
+        "_loop",
+        "_relieved",
+        "_transport",
+        "_watched",
+        "pushed",
+        "sent",
+    )
 
     def __init__(
         self,
@@ -50,6 +61,8 @@ class Outlet:
         self.sent = 0
         #: Bytes written by ``push`` since the transport fell behind.
         self.pushed = 0
+        #: Bytes of others who stopped waiting, since then. They do not keep us from reading.
+        self._given_up = 0
 
     def start(self, loop: EventLoop) -> None:
         """From now on there is somebody to wait."""
@@ -66,7 +79,11 @@ class Outlet:
         self.sent += 1
         self._transport.write(text)
         if self._transport.behind:
-            await self.caught_up()
+            try:
+                await self.caught_up()
+            except BaseException:
+                self.give_up(len(text))
+                raise
         elif self.sent % TURN == 0:
             await checkpoint()
 
@@ -75,10 +92,21 @@ class Outlet:
         self.write(text)
         if self._transport.behind:
             self.pushed += len(text)
-            if self.pushed > self._hard_bytes:
-                self._failed(TransportError(f"the peer does not read its answers; {self.pushed} bytes of them wait"))
-            else:
-                self._watch()
+            self._check()
+
+    def give_up(self, size: int) -> None:
+        """Somebody who handed over ``size`` bytes waits no longer. Who does so again and again at a peer that reads
+        nothing would fill our memory: the connection closes."""
+        if self._transport.behind:
+            self._given_up += size
+            self._check()
+
+    def _check(self) -> None:
+        waiting = self.pushed + self._given_up
+        if waiting > self._hard_bytes:
+            self._failed(TransportError(f"the peer does not read; {waiting} bytes wait for it and nobody for them"))
+        else:
+            self._watch()
 
     async def caught_up(self) -> None:
         """Returns when the transport is not behind any more, or its output ended."""
@@ -103,6 +131,7 @@ class Outlet:
         """Lets everybody go on who waits."""
         if self._gate is not None:
             self._gate.open()
+        self._given_up = 0
         if self.pushed:
             self.pushed = 0
             self._relieved()

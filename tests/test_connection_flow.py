@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -13,7 +13,13 @@ from anyio.lowlevel import checkpoint
 
 from mcpl_core.connection import McplConnection
 from mcpl_core.dispatch import Handlers, Router
-from mcpl_core.errors import ConnectionClosedError, QueueOverflowError
+from mcpl_core.errors import (
+    ConnectionClosedError,
+    ConnectionTimeoutError,
+    MethodNotFound,
+    QueueOverflowError,
+    TransportError,
+)
 from mcpl_core.inbox import InboxLimits
 from mcpl_core.transports.base import WRITE_HIGH_WATER
 from mcpl_core.transports.memory import MemoryTransport, ScriptedTransport
@@ -210,6 +216,38 @@ async def test_a_stalled_peer_costs_a_waiting_sender_no_memory() -> None:
         while received < stalled_at:
             await right.next_message()
             received += 1
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed out", "notification"])
+async def test_who_gives_up_again_and_again_fills_no_memory(how: str) -> None:
+    async with scripted(limits=InboxLimits(hard_bytes=5_000)) as (connection, transport):
+        connection.on_error(lambda error: None)
+        transport.stalled = True
+        for _ in range(10):
+            with anyio.move_on_after(0.001), suppress(ConnectionClosedError, ConnectionTimeoutError):
+                if how == "notification":
+                    await connection.send_notification("m", ["x" * 1_000])
+                else:
+                    timeout = 0.0005 if how == "timed out" else 5
+                    await connection.send_request("m", ["x" * 1_000], timeout=timeout)
+        assert isinstance(connection.close_reason, TransportError)
+        # Answers and cancellations included.
+        assert sum(map(len, transport.sent)) < 7_000
+
+
+async def test_a_request_that_was_refused_was_read() -> None:
+    async with scripted(limits=InboxLimits(hard_bytes=1_000)) as (connection, transport):
+        transport.stalled = True
+
+        async def request() -> None:
+            with pytest.raises(MethodNotFound):
+                await connection.send_request("m", ["x" * 2_000])
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(request)
+            await turns()
+            transport.feed({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "no"}})
+        assert not connection.is_closed
 
 
 async def test_a_sender_goes_on_when_the_peer_reads_again() -> None:

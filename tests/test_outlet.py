@@ -157,6 +157,29 @@ async def test_more_than_that_closes() -> None:
         assert out.outlet.pushed == 11
 
 
+async def test_what_was_given_up_while_the_transport_is_behind_counts_too() -> None:
+    async with started() as out:
+        out.transport.stalled = True
+        with anyio.move_on_after(0):
+            await out.outlet.send(b"12345")
+        out.outlet.give_up(5)
+        assert (out.failures, out.outlet.pushed) == ([], 0)
+        out.outlet.push(b"x")
+        assert [type(error) for error in out.failures] == [TransportError]
+
+
+async def test_what_was_given_up_is_forgotten_when_the_transport_caught_up() -> None:
+    async with started() as out:
+        out.outlet.give_up(1000)
+        for _ in range(3):
+            out.transport.stalled = True
+            out.outlet.give_up(8)
+            await anyio.wait_all_tasks_blocked()
+            out.transport.release()
+            await anyio.wait_all_tasks_blocked()
+        assert (out.failures, out.reliefs) == ([], 0)
+
+
 async def test_a_sender_that_never_waits_gives_others_their_turn() -> None:
     async with started() as out:
         turns = 0
