@@ -247,6 +247,18 @@ async def test_tasks_that_wait_learn_of_it_whatever_they_wait_for() -> None:
             assert sorted(log) == ["iterate", "pull", "send", "send"]
 
 
+async def test_an_output_that_fails_while_the_input_still_has_data() -> None:
+    """What was taken from the wire can be read; what was not is not read any more."""
+    async with watched(limits=InboxLimits(2, 10_000, 10, 20_000)) as side:
+        for number in range(5):
+            side.transport.feed({"jsonrpc": "2.0", "method": "n", "params": [number]})
+        side.transport.fail_output(BROKEN)
+        assert side.log == [BROKEN, "close"]
+        assert [message.params[0] async for message in side.connection] == [0, 1]
+        await turns()
+        assert side.connection.stats.received == 2
+
+
 # ---------------------------------------------------------------------------------------- half-close
 
 

@@ -335,6 +335,27 @@ async def test_when_the_far_side_vanishes_who_waits_learns_of_it(row: Row) -> No
         assert log == ([] if reason is None else [reason]) + ["close"]
 
 
+async def test_when_the_far_side_vanishes_handlers_that_run_are_cancelled(row: Row) -> None:
+    async with open_link(row) as link:
+        started, cancelled = anyio.Event(), anyio.Event()
+
+        async def hang(message: object) -> None:
+            try:
+                started.set()
+                await anyio.sleep_forever()
+            finally:
+                cancelled.set()
+
+        async with anyio.create_task_group() as tasks:
+            # It asks us, and we are to ask it: whatever waits on either side must come to its end.
+            tasks.start_soon(link.near.send_notification, "ask_back", ["hang", []])
+            tasks.start_soon(lambda: link.near.serve({"hang": hang}, grace=0.05))
+            await started.wait()
+            link.vanish()
+        assert cancelled.is_set()
+        assert link.near.is_closed
+
+
 async def test_our_half_close(row: Row) -> None:
     """The far side still answers what it has accepted, where the carrier can do that."""
     async with open_link(row) as link:
