@@ -340,6 +340,20 @@ async def test_half_close_over_a_socket_both_ways() -> None:
             assert sink.log == ["messages", "input"]
 
 
+async def test_half_close_when_the_peer_has_gone_unnoticed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        far = socket.create_connection(listener.getsockname())
+        near, _ = listener.accept()
+    transport = SocketLines(near)
+    async with started(transport) as sink:
+        transport.pause_reading()
+        far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        far.close()
+        await transport.send_eof()
+        transport.resume_reading()
+        await sink.until_input_ended()
+
+
 async def test_half_close_by_the_peer() -> None:
     near, far = socket.socketpair()
     with far:

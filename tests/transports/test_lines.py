@@ -85,6 +85,7 @@ class ScriptedLines(LineTransport):
             raise self.failure
 
 
+@pytest.mark.spec("R-wire-1")
 async def test_lines_in_any_chunks() -> None:
     wire = b'{"a":1}\r\n\n \n{"b":"\xe2\x80\xa8\x0b"}\n{"c":3}'
     expected = [b'{"a":1}', b'{"b":"\xe2\x80\xa8\x0b"}', b'{"c":3}']
@@ -100,6 +101,7 @@ async def test_lines_in_any_chunks() -> None:
             assert sink.input_error is None
 
 
+@pytest.mark.spec("R-wire-11")
 async def test_a_long_line_is_skipped_and_reported() -> None:
     transport = ScriptedLines(max_message_bytes=10)
     async with started(transport) as sink:
