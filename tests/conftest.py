@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -37,6 +38,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for spec_id in mark.args:
                 marks.setdefault(spec_id, []).append(item.nodeid)
                 item.user_properties.append(("spec", spec_id))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was collected stays until the end: tests that collect garbage need not look through it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
