@@ -30,7 +30,7 @@ from .errors import (
 from .inbox import InboxLimits
 from .intake import Intake
 from .observers import Observers
-from .options import DEFAULT_REQUEST_TIMEOUT, ConnectionOptions, ConnectionStats
+from .options import DEFAULT_REQUEST_TIMEOUT, ConnectionOptions, ConnectionStats, check_options
 from .outlet import Outlet
 from .timeouts import Deadline, Deadlines
 from .transports.base import Transport
@@ -56,6 +56,7 @@ class McplConnection(Constructors):
     """
 
     def __init__(self, transport: Transport, **options: Unpack[ConnectionOptions]) -> None:
+        check_options(options)
         limits = options.get("limits", InboxLimits())
         self._transport = transport
         self.request_timeout = options.get("request_timeout", DEFAULT_REQUEST_TIMEOUT)
@@ -193,9 +194,8 @@ class McplConnection(Constructors):
         return Observers.add(self._observers.close, observer)
 
     def on_message(self, observer: Callable[[Request | Notification], object]) -> Callable[[], None]:
-        """Calls ``observer`` with each request and notification as it is taken from the wire, before it is
-        queued. What an observer raises is reported; the message is queued all the same. Returns the call that
-        ends it."""
+        """Calls ``observer`` with each request and notification as it is taken from the wire, before it is queued.
+        What an observer raises is reported; the message is queued all the same. Returns the call that ends it."""
         return Observers.add(self._observers.message, observer)
 
     def report(self, error: BaseException) -> None:

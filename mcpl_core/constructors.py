@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any, Self, Unpack
 
 from .listening import ConnectionListener
-from .options import ConnectionOptions
+from .options import ConnectionOptions, check_options
 from .transports.base import Transport
 from .transports.endpoints import listener_for, transport_for
 from .transports.memory import memory_transports
@@ -134,6 +134,7 @@ class Constructors:
             listener_options: passed to the listener (``origins``, ``authenticate``, ``max_connections``, ...).
             options: see ``ConnectionOptions``.
         """
+        check_options(options)
         listener = listener_for(endpoint, **(listener_options or {}), **_framing(options))
         return ConnectionListener(listener, lambda transport: cls(transport, **options))
 

@@ -1,17 +1,20 @@
 """What every connection takes, and what it counts.
 
-Owns: the options of the constructors with their defaults, and the counters. Does not own: the options of single
+Owns: the options of the constructors, what may stand in them, and the counters. Does not own: the options of single
 transports.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from .errors import InvalidValueError
 from .inbox import InboxLimits
 
-__all__ = ("DEFAULT_REQUEST_TIMEOUT", "ConnectionOptions", "ConnectionStats")
+__all__ = ("DEFAULT_REQUEST_TIMEOUT", "ConnectionOptions", "ConnectionStats", "check_options")
 
 #: Seconds that a request waits for its answer unless it says otherwise.
 DEFAULT_REQUEST_TIMEOUT = 30.0
@@ -33,6 +36,50 @@ class ConnectionOptions(TypedDict, total=False):
     max_depth: int
     limits: InboxLimits
     discard_unread: bool
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuses what is none of ``ConnectionOptions`` before anything runs: a misspelt name would change nothing, and a
+    value of another type would fail where nobody could tell why.
+
+    Raises:
+        TypeError: there is no such option, or its value is of another type.
+        InvalidValueError: the value is out of range; ``code`` is the option's name.
+    """
+    for name, value in options.items():
+        kinds, in_range, meaning = _OPTIONS.get(name, ((), _anything, ""))
+        if not kinds:
+            raise TypeError(f"there is no option {name!r}; there are {', '.join(_OPTIONS)}")
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise TypeError(f"{name} is {meaning}, not {value!r}")
+        if not in_range(value):
+            raise InvalidValueError(name, f"it is {meaning}, not {value!r}")
+
+
+def _anything(value: object) -> bool:
+    return True
+
+
+def _positive(value: int) -> bool:
+    return value > 0
+
+
+#: Of each option: the types, the range, and both in words.
+_OPTIONS: dict[str, tuple[tuple[type, ...], Callable[[Any], bool], str]] = {
+    "request_timeout": (
+        (int, float, type(None)),
+        lambda value: value is None or not math.isnan(value),
+        "a number of seconds or None",
+    ),
+    "max_message_bytes": ((int,), _positive, "a number of bytes above zero"),
+    "max_depth": ((int,), _positive, "a number of levels above zero"),
+    "limits": (
+        (InboxLimits,),
+        lambda value: all(isinstance(limit, int) for limit in value),
+        "an InboxLimits of whole numbers",
+    ),
+    "discard_unread": ((bool,), _anything, "true or false"),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,9 +334,9 @@ async def test_requests_time_out_each_at_its_own_time() -> None:
             order.append(timeout)
 
         async with anyio.create_task_group() as tasks:
-            for timeout in (0.03, 0.01, 0.02):
+            for timeout in (0.3, 0.1, 0.2):
                 tasks.start_soon(request, timeout)
-        assert order == [0.01, 0.02, 0.03]
+        assert order == [0.1, 0.2, 0.3]
 
 
 async def test_a_timeout_may_be_extended_while_it_runs() -> None:

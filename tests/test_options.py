@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from mcpl_core.connection import McplConnection
+from mcpl_core.errors import InvalidValueError
 from mcpl_core.inbox import InboxLimits
-from mcpl_core.options import DEFAULT_REQUEST_TIMEOUT, ConnectionOptions, ConnectionStats
+from mcpl_core.options import DEFAULT_REQUEST_TIMEOUT, ConnectionOptions, ConnectionStats, check_options
 from mcpl_core.transports.memory import ScriptedTransport
 
 
@@ -53,3 +56,61 @@ def test_all_of_them_reach_the_connection() -> None:
     assert (connection._peer.max_message_bytes, connection._peer.max_depth) == (100, 5)
     assert connection._intake.inbox.limits is limits
     assert connection._intake._discard_unread is True
+
+
+#: Every way to give options; nothing is entered.
+MAKERS: list[Callable[..., object]] = [
+    lambda **options: McplConnection(ScriptedTransport(), **options),
+    McplConnection.memory_pair,
+    McplConnection.stdio,
+    lambda **options: McplConnection.spawn(["true"], **options),
+    lambda **options: McplConnection.connect("tcp://127.0.0.1:9", **options),
+    lambda **options: McplConnection.listen("tcp://127.0.0.1:0", **options),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("timeout", 5.0),
+        ("request_timeout", "5"),
+        ("request_timeout", True),
+        ("max_message_bytes", "5"),
+        ("max_message_bytes", None),
+        ("max_message_bytes", 1e6),
+        ("max_depth", "5"),
+        ("limits", None),
+        ("limits", (1, 2, 3, 4)),
+        ("discard_unread", 1),
+    ],
+)
+def test_what_is_no_option_is_refused_before_anything_runs(
+    make: Callable[..., object], name: str, value: object
+) -> None:
+    with pytest.raises(TypeError, match=name):
+        make(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("request_timeout", float("nan")), ("max_message_bytes", 0), ("max_depth", -1), ("limits", InboxLimits("1"))],  # type: ignore[arg-type]
+)
+def test_values_out_of_range_are_refused(name: str, value: object) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        check_options({name: value})
+    assert caught.value.code == name
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"request_timeout": None},
+        {"request_timeout": 0},
+        {"request_timeout": float("inf"), "max_message_bytes": 1, "max_depth": 1, "discard_unread": True},
+        {"limits": InboxLimits(0, 0, 0, 0)},
+    ],
+)
+def test_values_in_range(options: dict[str, Any]) -> None:
+    check_options(options)
