@@ -102,10 +102,12 @@ class Delivery:
         """Begins what is due; returns the seconds until the next is, ``None`` when nothing is left that waits."""
         while self._under_way < self._settings.event_window:
             now = self._clock()
-            waiting = list(self._outbox.owed(self._principal, self))
-            due = next(((event, attempts) for event, attempts in waiting if attempts.due <= now), None)
+            # Not all are looked at for each that begins: what is due is near the front.
+            owed = self._outbox.owed(self._principal, self)
+            due = next(((event, attempts) for event, attempts in owed if attempts.due <= now), None)
             if due is None:
-                return min((attempts.due - now for _, attempts in waiting), default=None)
+                owed = self._outbox.owed(self._principal, self)
+                return min((attempts.due - now for _, attempts in owed), default=None)
             # Returns when the event was handed to the transport, so that the next one follows it.
             await tasks.start(self._attempt, *due)
         return None

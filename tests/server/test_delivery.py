@@ -229,6 +229,26 @@ async def test_a_disk_that_fails_later_is_reported() -> None:
         assert [type(exc) for exc in made.end.reported] == [OutboxStoreError]
 
 
+async def test_many_events_cost_their_number_and_not_its_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = 0
+    real = Outbox.owed
+
+    def counted(self: Outbox, principal: str, taker: Any) -> Any:
+        nonlocal looked_at
+        for each in real(self, principal, taker):
+            looked_at += 1
+            yield each
+
+    monkeypatch.setattr(Outbox, "owed", counted)
+    async with delivering() as made:
+        await made.put(*map(str, range(200)))
+        for _ in range(200):
+            await made.accept(await made.next())
+        await quiet()
+        assert made.outbox.waiting("p") == 0
+    assert looked_at < 1000
+
+
 async def test_the_pause_counts_from_the_failure() -> None:
     async with delivering(replace(QUICK, first_retry=100, longest_retry=100)) as made:
         await made.put("1")
