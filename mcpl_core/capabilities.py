@@ -113,6 +113,7 @@ class Vocabulary:
             rows[row.path] = row
             if not row.outer:
                 tree.place(row.path)
+        object.__setattr__(self, "capabilities", tuple(rows.values()))
         object.__setattr__(self, "_rows", rows)
         object.__setattr__(self, "_tree", tree)
 

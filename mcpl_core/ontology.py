@@ -337,6 +337,7 @@ class Acceptances:
             if entry.feature_set in of_server:
                 raise InvalidValueError("duplicate_acceptance", "accepted twice", at_index("$.entries", index))
             of_server[entry.feature_set] = entry.edges()
+        object.__setattr__(self, "entries", tuple(self.entries))
         object.__setattr__(self, "_edges", edges)
         object.__setattr__(self, "_rules", tuple(rule for entry in self.entries for rule in entry.rules()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from typing import Any
 
@@ -125,6 +126,15 @@ def test_extend_refuses(addition: Any, code: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         VOCABULARY.extend(addition)
     assert (caught.value.code, caught.value.path) == (code, "$[17]")
+
+
+def test_a_vocabulary_is_not_changed_from_outside() -> None:
+    rows = [Capability("a")]
+    vocabulary = Vocabulary(rows)  # type: ignore[arg-type]
+    rows.append(Capability("b"))
+    assert vocabulary == Vocabulary((Capability("a"),)) and hash(vocabulary) == hash(Vocabulary((Capability("a"),)))
+    twin = pickle.loads(pickle.dumps(VOCABULARY))
+    assert twin == VOCABULARY and twin.advertised({"channels": True}) == VOCABULARY.advertised({"channels": True})
 
 
 def test_a_contradiction_among_additions_is_refused_too() -> None:

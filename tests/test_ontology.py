@@ -225,6 +225,7 @@ def test_a_record_has_one_acceptance_for_each_feature_set() -> None:
 def test_records_can_be_compared_hashed_and_pickled() -> None:
     accepted = accept_all(ACT, OTHER_SERVER)
     twin = pickle.loads(pickle.dumps(accepted))
+    assert Acceptances(list(accepted.entries)) == accepted  # type: ignore[arg-type]
     assert twin == accepted and hash(twin) == hash(accepted)
     assert (twin.edges("discord"), twin.rules()) == (accepted.edges("discord"), accepted.rules())
 

@@ -46,7 +46,7 @@ class ManifestReading:
     """What ``validate_manifest`` took and what it left.
 
     Attributes:
-        manifest: the tree as received.
+        manifest: the tree as received, and no copy of it.
         digest: its revision, computed here; ``None`` when the digest refuses it.
         capabilities: the paths that it advertises, ``tools`` never among them.
         feature_sets: the ``featureSets`` member, empty when it is no object; for ``derive_feature_sets``.
