@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from mcpl_core.capabilities import VOCABULARY, Vocabulary, capability_pattern_matches
+from mcpl_core.errors import InvalidValueError
 from mcpl_core.grants import FeatureSetStatus, GrantState, derive_feature_sets
-from mcpl_core.protocol.manifest import ChangeDisposition, ChangeDomain, ChangeImpact
+from mcpl_core.protocol.manifest import CHANGE_DOMAINS, ChangeDisposition, ChangeDomain, ChangeImpact
 from mcpl_core.tags import glob_matches, read_tags
 
 from .diff import changed_domains
@@ -81,7 +82,7 @@ class ManifestChange:
     """What follows from one change. One receipt is written from it (SPEC 17.5).
 
     Attributes:
-        domains: in which the manifests differ.
+        domains: in which the manifests differ; all of them when one of the two has no canonical form.
         grant: what is left, in force at once; it never allows more than before.
         revoked: paths that the grant lost.
         pending: paths that are newly advertised, none of them granted by this grant. An input to the host's policy,
@@ -143,7 +144,7 @@ def assess_change(
         "surface-changed": sorted(set(facts.surfaces)),
     }
     return ManifestChange(
-        changed_domains(previous.manifest, current.manifest),
+        _domains(previous, current),
         grant,
         revoked,
         pending,
@@ -155,6 +156,13 @@ def assess_change(
             for subject in subjects[impact]
         ),
     )
+
+
+def _domains(previous: ManifestReading, current: ManifestReading) -> tuple[ChangeDomain, ...]:
+    try:
+        return changed_domains(previous.manifest, current.manifest)
+    except InvalidValueError:
+        return CHANGE_DOMAINS  # one of them cannot be written down, which must not keep a removal from counting
 
 
 def _remembered(names: set[str]) -> frozenset[str]:

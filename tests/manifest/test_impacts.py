@@ -80,6 +80,8 @@ def test_a_removed_capability_is_revoked_at_once() -> None:
         {"featureSets": {"push": {"uses": "pushEvents"}}},
         {"featureSets": {"push": {"description": 1, "uses": []}}, "bad name": {}},
         {"contextHooks": "all", "revision": 0, "version": None},
+        {"vendor": 10**400},
+        {"vendor": float("nan"), "featureSets": {"f": {"tagOntology": {"tags": {5: {}}}}}},
     ],
 )
 def test_a_removal_counts_whatever_else_is_invalid(broken: dict[str, Any]) -> None:
