@@ -89,6 +89,9 @@ class StdioTransport(LineTransport):
     async def _open(self, loop: EventLoop) -> None:
         if sys.platform == "win32":
             raise TransportError("stdio: not on this system")
+        if sys.__stdin__ is None or sys.__stdout__ is None:
+            # Closed before this process began: the number is somebody else's now, the event loop's for example.
+            raise TransportError("stdio: this process was started with a closed standard input or output")
         if not _taken.acquire(blocking=False):
             raise LocalProtocolError("stdio: standard input and output are in use by another transport")
         try:

@@ -204,7 +204,7 @@ class SubprocessTransport(LineTransport):
         if self._child is not None:
             self._child.signal(signal.SIGKILL)
             with anyio.move_on_after(_KILL_TIMEOUT, shield=True):
-                await self._child.wait()
+                self.returncode = await self._child.wait()
             self._child.reap()
         if self._stderr is not None:
             self._stderr.stop()

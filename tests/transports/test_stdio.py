@@ -328,6 +328,17 @@ class TestPrograms:
         assert done.stdout == b"printed afterwards\n"
         assert done.stderr == b""
 
+    @pytest.mark.parametrize("closed", ["<&-", ">&-"])
+    def test_a_stream_that_was_never_open(self, program: list[str], backend: str, closed: str) -> None:
+        # The event loop of the program has got its number.
+        if backend == "uvloop":
+            pytest.skip("it gives up by itself: it closes none of the first three descriptors")
+        command = ["sh", "-c", f'exec "$@" {closed}', "sh", *program, backend]
+        done = subprocess.run(command, timeout=60, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+        assert done.returncode == 1
+        assert b"mcpl_core.errors.TransportError: " in done.stderr
+        assert b"OSError" not in done.stderr
+
     def test_a_reader_that_goes(self, program: list[str], backend: str) -> None:
         with subprocess.Popen([*program, backend], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=-3) as child:
             assert child.stdin is not None

@@ -262,6 +262,7 @@ async def test_and_then_the_end() -> None:
         with anyio.fail_after(LIMIT):
             await transport.aclose()
         assert time.monotonic() - before < 3
+    assert transport.returncode == -signal.SIGKILL
     assert transport.pid is not None
     assert not alive(transport.pid)
 
