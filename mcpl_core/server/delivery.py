@@ -63,6 +63,7 @@ class Delivery:
         self._clock = clock
         self._spawn = spawn
         self._working = False
+        self._over = False
         self._under_way = 0
         self._news = anyio.Event()
 
@@ -71,12 +72,12 @@ class Delivery:
     def may_take(self, event: PushEventParams) -> bool:
         """See ``Taker``."""
         entry = self._calls.methods[method.PUSH_EVENT]
-        return self._calls.policy.denial(entry, event.feature_set) is None
+        return not self._over and self._calls.policy.denial(entry, event.feature_set) is None
 
     def wake(self) -> None:
         """See ``Taker``."""
         self._news.set()
-        if not self._working:
+        if not self._working and not self._over:
             self._working = True
             self._spawn(self._work)
 
@@ -100,7 +101,7 @@ class Delivery:
 
     async def _begin_due(self, tasks: TaskGroup) -> float | None:
         """Begins what is due; returns the seconds until the next is, ``None`` when nothing is left that waits."""
-        while self._under_way < self._settings.event_window:
+        while self._under_way < self._settings.event_window and not self._over:
             now = self._clock()
             # Not all are looked at for each that begins: what is due is near the front.
             owed = self._outbox.owed(self._principal, self)
@@ -144,7 +145,13 @@ class Delivery:
         """Whether the host answered, with whatever answer; false when the event is to be tried again."""
         try:
             answer = await self._calls.send_event(event, timeout=self._settings.event_timeout, on_sent=on_sent)
-        except (ConnectionTimeoutError, ConnectionClosedError):
+        except ConnectionTimeoutError:
+            return False
+        except ConnectionClosedError:
+            # Nothing goes out here any more: the events are for whoever may take them, and cost this end nothing.
+            self._over = True
+            attempts.under_way = False
+            self._outbox.reassign(self._principal)
             return False
         except InternalError as exc:
             return self._given_up(attempts, exc)

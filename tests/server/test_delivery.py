@@ -12,7 +12,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from mcpl_core import InternalError, LocalProtocolError, Notification, Request, RpcError, method
-from mcpl_core.server import Outbox, OutboxStoreError, Settings
+from mcpl_core.server import HostCalls, Outbox, OutboxStoreError, Settings
 from mcpl_core.server.delivery import Delivery
 from mcpl_core.server.events import event_params
 from tests.server.host_calls import End, ends, quiet
@@ -249,11 +249,45 @@ async def test_many_events_cost_their_number_and_not_its_square(monkeypatch: pyt
     assert looked_at < 1000
 
 
+async def test_a_connection_that_closed_is_tried_no_more_and_its_events_go_to_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = 0
+    real = HostCalls.send_event
+
+    async def counted(self: HostCalls, *args: Any, **more: Any) -> Any:
+        nonlocal tried
+        tried += 1
+        return await real(self, *args, **more)
+
+    class Other:
+        def may_take(self, event: Any) -> bool:
+            return True
+
+        def wake(self) -> None:
+            """It looks by itself."""
+
+    monkeypatch.setattr(HostCalls, "send_event", counted)
+    async with delivering(QUICK) as made:
+        await made.put(*map(str, range(50)))
+        for _ in range(3):
+            await made.next()
+        await made.end.host.aclose()
+        await quiet()
+        other = Other()
+        made.outbox.attach("p", other)
+        assert tried <= 2 * QUICK.event_window
+        assert len(list(made.outbox.owed("p", other))) == 50
+        await made.put("late")
+        await quiet()
+        assert tried <= 2 * QUICK.event_window
+
+
 async def test_the_pause_counts_from_the_failure() -> None:
     async with delivering(replace(QUICK, first_retry=100, longest_retry=100)) as made:
+        begun = anyio.current_time()
         await made.put("1")
         await made.next()
-        begun = anyio.current_time()
         notice = await made.end.host.next_message()
         assert notice.method == method.CANCELLED
         await quiet()
