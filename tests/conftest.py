@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -42,6 +43,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was collected stays until the end: tests that collect garbage need not look through it each time."""
+    if find_spec("trio") is not None:
+        # trio tells hypothesis of its random numbers when it is imported, and hypothesis looks who else knows them.
+        importlib.import_module("trio")
     gc.collect()
     gc.freeze()
 
