@@ -43,9 +43,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was collected stays until the end: tests that collect garbage need not look through it each time."""
-    if find_spec("trio") is not None:
-        # trio tells hypothesis of its random numbers when it is imported, and hypothesis looks who else knows them.
-        importlib.import_module("trio")
+    # Hypothesis looks who else knows the random numbers that it and trio register when they are imported.
+    for name in ("hypothesis", "trio"):
+        if find_spec(name) is not None:
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
 
