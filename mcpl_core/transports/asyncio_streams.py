@@ -20,7 +20,7 @@ import anyio
 
 from ..wire.framing import encode_line
 from .base import WRITE_HIGH_WATER
-from .lines import JOIN_BYTES, READ_SIZE, Input, InputEvents, Output, OutputEvents
+from .lines import JOIN_BYTES, LINGER, READ_SIZE, Input, InputEvents, Output, OutputEvents
 from .loop import AsyncioLoop, Gate
 
 __all__ = ("AsyncioInput", "AsyncioOutput", "Carrier", "Dial", "connect")
@@ -125,11 +125,11 @@ class AsyncioOutput(Output):
         self._joining = False
         self._held = False
         self._lines: list[bytes] = []
-        #: Nothing more is taken.
+        #: Nothing more is taken: after ``send_eof``, ``finish`` or ``abort``, or since the transport was lost.
         self._ended = False
-        #: By ``send_eof``, ``finish`` or ``abort``.
-        self._on_purpose = False
         self._room = Gate(loop)
+        #: The other direction of the socket has ended.
+        self._peer_ended = anyio.Event()
         self._lost = anyio.Event()
 
     async def begin(self) -> None:
@@ -208,14 +208,15 @@ class AsyncioOutput(Output):
 
     def lost(self, cause: BaseException | None) -> None:
         """For the protocol."""
-        on_purpose = self._on_purpose
+        on_purpose = self._ended
         self._end()
+        self._peer_ended.set()
         self._lost.set()
         if cause is not None or not on_purpose:
             self._events.output_lost(cause)
 
     def _end(self) -> None:
-        self._ended = self._on_purpose = True
+        self._ended = True
         self._put = self._drop
         self._lines.clear()
         self.resume()
@@ -235,12 +236,28 @@ class AsyncioOutput(Output):
             else:
                 self._transport.close()
 
+    def peer_ended(self) -> None:
+        """For the protocol."""
+        self._peer_ended.set()
+
     async def finish(self) -> None:
+        if self._half_close and self._transport is not None and not self._transport.is_closing():
+            await self._linger()
         self._flush()
         self._end()
         if self._transport is not None:
             self._transport.close()
             await self._lost.wait()
+
+    async def _linger(self) -> None:
+        """Sends everything, then the end, and gives the peer a moment to do the same."""
+        # The transport tells when nothing is left to be sent, as it tells when there is room.
+        self._transport.set_write_buffer_limits(high=0)
+        await self.send_eof()
+        while not self._transport.is_closing() and self._transport.get_write_buffer_size():
+            await self._room.wait()
+        with anyio.move_on_after(LINGER):
+            await self._peer_ended.wait()
 
     def abort(self) -> None:
         self._end()
@@ -277,6 +294,8 @@ class _Protocol(asyncio.Protocol):
     def eof_received(self) -> bool:
         if self._input is not None:
             self._input.events.input_lost(None)
+        if self._output is not None:
+            self._output.peer_ended()
         return self._keep_open
 
     def pause_writing(self) -> None:

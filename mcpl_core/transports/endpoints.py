@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from ssl import SSLContext
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -129,7 +130,7 @@ def _without_tls(endpoint: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_context(endpoint: str, options: dict[str, Any]) -> dict[str, Any]:
-    if not options.get("ssl"):
+    if not isinstance(options.get("ssl"), SSLContext):
         raise TypeError(f"a listener on a {endpoint.partition(':')[0]}: endpoint needs ssl=, with its certificate")
     return options
 

@@ -20,6 +20,7 @@ from .loop import EventLoop
 
 __all__ = (
     "JOIN_BYTES",
+    "LINGER",
     "READ_SIZE",
     "Input",
     "InputEvents",
@@ -34,6 +35,10 @@ READ_SIZE = 64 * 1024
 
 #: Bytes of short messages that are joined into one write; a message longer than this is never copied to join it.
 JOIN_BYTES = 64 * 1024
+
+#: Seconds that a socket which is closed waits for the peer to close its side, too. A socket closed while the peer still
+#: sends is reset, and the reset can overtake what was sent last.
+LINGER = 0.25
 
 #: Seconds for letting go of descriptors once everything is aborted. Only a foreign file object that blocks
 #: inside its own code can use them up.

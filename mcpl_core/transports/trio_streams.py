@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from contextlib import suppress
 
 import anyio
 import trio
 from trio.abc import HalfCloseableStream, ReceiveStream, SendStream, Stream
 
-from .lines import READ_SIZE
+from .lines import LINGER, READ_SIZE
 
 __all__ = ("TrioSink", "TrioSource", "connect_tcp", "connect_unix", "fd_stream", "socket_stream", "tls_stream")
 
@@ -74,6 +75,7 @@ class TrioSink:
 
     def __init__(self, stream: SendStream, *, direct: bool = False) -> None:
         self._stream = stream
+        self._direct = direct
         self._fd = _descriptor_of(stream) if direct else None
         self._closed = False
 
@@ -101,6 +103,8 @@ class TrioSink:
     async def aclose(self) -> None:
         if not self._closed:
             self._fd = None
+            if self._direct and isinstance(self._stream, trio.SocketStream):
+                await _linger(self._stream)
             await self._stream.aclose()
             self._closed = True
 
@@ -108,6 +112,14 @@ class TrioSink:
         if not self._closed:
             self._closed = True
             await trio.aclose_forcefully(self._stream)
+
+
+async def _linger(stream: trio.SocketStream) -> None:
+    """Ends one direction, and gives the peer a moment to end the other; what it still sends is dropped."""
+    with suppress(trio.BrokenResourceError), anyio.move_on_after(LINGER):
+        await stream.send_eof()
+        while await stream.receive_some(READ_SIZE):
+            pass
 
 
 def _descriptor_of(stream: object) -> int | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from mcpl_core.errors import InvalidValueError, TransportError
@@ -163,6 +164,49 @@ async def test_closing_flushes(kind: str, tmp_path: Path) -> None:
             await near.aclose()
         await far_sink.until_messages(20)
         assert far_sink.messages == [b"x" * 500_000] * 20
+
+
+def talk_and_count(sock: socket.socket) -> int:
+    """Sends without end and reads to the end, as a peer that notices late that we close. Blocks."""
+    received = 0
+    sock.settimeout(LIMIT)
+    try:
+        sock.sendall(b"unread\n" * 1000)
+        while data := sock.recv(1 << 16):
+            received += len(data)
+            if received % 7 == 0:
+                sock.send(b"more\n")
+    except ConnectionResetError:
+        return -1
+    return received
+
+
+@pytest.mark.parametrize("family", ["tcp", "unix"])
+async def test_closing_loses_nothing_though_the_peer_talks(family: str) -> None:
+    if family == "unix":
+        near, far = socket.socketpair()
+    else:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            far = socket.create_connection(server.getsockname())
+            near, _ = server.accept()
+    with far:
+        near.setblocking(False)
+        transport = AcceptedTransport(near, name="peer", on_closed=lambda: None, close_timeout=LIMIT)
+        async with started(transport) as sink, anyio.create_task_group() as tasks:
+            transport.pause_reading()
+            for _ in range(50):
+                transport.write(b"x" * 100_000)
+            received: list[int] = []
+
+            async def peer() -> None:
+                received.append(await anyio.to_thread.run_sync(talk_and_count, far))
+                far.close()
+
+            tasks.start_soon(peer)
+            with anyio.fail_after(LIMIT):
+                await transport.aclose()
+                assert sink.log == []
+        assert received == [50 * 100_001]
 
 
 async def test_closing_a_stuck_peer_is_bounded(kind: str, tmp_path: Path) -> None:
