@@ -23,6 +23,7 @@ from ..errors import (
     LocalProtocolError,
     MethodNotFound,
     RpcError,
+    UnknownFeatureSet,
 )
 from ..protocol import (
     ContextBeforeInferenceParams,
@@ -145,6 +146,7 @@ class Serving:
             params = message.params if message.params is not None else {}
         else:
             params = decode_params(entry, message.raw_params, form)
+            self._require_declared(params)
         context = session.context(message, params)
         try:
             result = await session.caller.call(handler.function, context, params)
@@ -159,6 +161,13 @@ class Serving:
         finally:
             context.ended = True
         return None if form == "notification" else _answer(entry, result)
+
+    def _require_declared(self, params: Any) -> None:
+        """A handler is not asked about a feature set that does not exist (SPEC Appendix A). One that is off is the
+        handler's affair: a host may well go back in what it has switched off."""
+        named = getattr(params, "feature_set", None)
+        if isinstance(named, str) and self._session.by_grant and named not in self._session.policy.statuses:
+            raise UnknownFeatureSet(data={"featureSet": named})
 
 
 def _answer(entry: Method | None, result: Any) -> Raw:

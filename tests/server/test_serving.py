@@ -616,6 +616,8 @@ async def test_a_rollback_and_a_checkpoint_that_is_gone(given: Any) -> None:
         await host.begin("tools")
         result = await host.result("state/rollback", {"featureSet": "s.notes", "checkpoint": "c1"})
         assert result == {"checkpoint": "c1", "success": False, "reason": "mail was sent"}
+        error = await host.error("state/rollback", {"featureSet": "s.none", "checkpoint": "c1"})
+        assert (error["code"], error["data"]) == (-32003, {"featureSet": "s.none"})
         error = await host.error("state/rollback", {"featureSet": "s.notes", "checkpoint": "old"})
         assert (error["code"], error["data"]) == (-32005, given or {"checkpoint": "old"})
 
