@@ -339,6 +339,25 @@ async def test_two_streams_at_once_keep_their_pieces_apart() -> None:
         end.calls.take_chunk(chunk(first, 9, "late"))
 
 
+async def test_a_chunk_that_is_not_granted_now_goes_nowhere() -> None:
+    heard: list[str] = []
+
+    async def listen() -> None:
+        async with end.calls.stream_inference("a", "x") as stream:
+            heard.extend([piece async for piece in stream])
+
+    async with ends(*ALL) as end:
+        end.tasks.start_soon(listen)
+        request = await end.next(method.INFERENCE_REQUEST)
+        # The policy itself, and nobody was told of it yet.
+        end.calls.policy.update({"effectiveCapabilities": ["inferenceRequest"]}, "request")
+        with pytest.raises(CapabilityDenied):
+            end.calls.take_chunk(chunk(request, 0, "a"))
+        await end.host.send_response(request.id, INFERRED)
+        await quiet()
+    assert heard == []
+
+
 async def test_leaving_a_stream_early_takes_the_request_back() -> None:
     async def listen() -> None:
         async with end.calls.stream_inference("a", "x") as stream:

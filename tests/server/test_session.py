@@ -10,6 +10,7 @@ import pytest
 from mcpl_core import McplConnection, McplError, RpcError
 from mcpl_core.receipts import AcceptedReceipt, refusal
 from mcpl_core.server import SUPPORTED_PROTOCOL_VERSIONS, Context, McplServer, Settings
+from mcpl_core.server.events import event_params
 from tests.server.raw_host import ALL_PATHS, Lines, RawHost, hosted, memory_byte_streams
 
 pytestmark = pytest.mark.anyio
@@ -490,6 +491,36 @@ async def test_a_plain_host_hears_of_tools_and_not_of_manifests() -> None:
         assert list(host.heard) == []
 
 
+async def test_what_a_changed_declaration_takes_away_stops_and_what_it_gives_goes_out() -> None:
+    made = server()
+    asker = made.feature_set("s.ask", "Ask", uses=["tools", "inferenceRequest"])
+
+    @made.tool
+    async def ask(ctx: Context) -> str:
+        return (await ctx.request_inference(asker, "x")).content
+
+    async with hosted(made) as host:
+        await host.begin("tools", "pushEvents", "inferenceRequest")
+        call = host.request("tools/call", {"name": "ask", "arguments": {}})
+        await host.send(call)
+        request = await host.next("inference/request")
+        held = made.manifest
+        with made.edit_manifest() as manifest:
+            manifest["featureSets"] = {"s.new": {"description": "New", "uses": ["pushEvents"]}}
+        assert (await host.next("notifications/cancelled"))["params"]["requestId"] == request["id"]
+        assert (await host.answer(call["id"]))["result"]["isError"] is True
+        # An event of a set that comes, goes and comes again waits, and goes out by itself.
+        await made.push_event("s.new", "x", event_id="1")
+        await host.next("push/event")
+        made.set_manifest(held)
+        await made._offer.outbox.put(["local"], event_params("s.new", "y", event_id="2"))
+        await host.settled()
+        assert [message for message in host.heard if message["method"] == "push/event"] == []
+        made.feature_set("s.new", "New", uses=["pushEvents"])
+        while (await host.next("push/event"))["params"]["eventId"] != "2":
+            pass
+
+
 async def test_a_set_declared_later_is_under_the_grant_at_once() -> None:
     made = server()
     async with hosted(made) as host:
@@ -660,6 +691,8 @@ async def test_cancelling_the_server_runs_the_closing_hooks_and_leaves_no_sessio
             await RawHost(Lines(ours)).begin("tools")
             tasks.cancel_scope.cancel()
     assert (closed, made.sessions) == (["local"], ())
+    # Nothing is kept of who left.
+    assert made._offer.tracker.connections == ()
 
 
 async def test_a_connection_that_somebody_else_reads_is_not_served() -> None:
