@@ -126,12 +126,17 @@ class Listener(ABC):
 
     Args:
         max_connections: how many accepted transports may be open at once; a further peer is refused.
+
+    Raises:
+        TypeError: ``max_connections`` is no whole number.
     """
 
     #: Where it listens, as an endpoint string with the real port, once started.
     endpoint: str = ""
 
     def __init__(self, *, max_connections: int = DEFAULT_MAX_CONNECTIONS) -> None:
+        if not isinstance(max_connections, int):
+            raise TypeError(f"max_connections is a whole number, not {max_connections!r}")
         self.max_connections = max_connections
 
     @abstractmethod

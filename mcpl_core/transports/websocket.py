@@ -274,6 +274,8 @@ class WebSocketListener(Listener):
         super().__init__(max_connections=max_connections)
         self._binding = _TcpBinding(host, port) if unix_path is None else _UnixBinding(unix_path)
         self._host, self._path = host, path
+        if isinstance(origins, str) or isinstance(allowed_hosts, str):
+            raise TypeError("origins and allowed_hosts are lists of strings, not one string")
         self._origins = list(origins)
         self._allowed_hosts = None if allowed_hosts is None else list(allowed_hosts)
         self._authenticate = authenticate

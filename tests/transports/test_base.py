@@ -46,3 +46,5 @@ def test_a_listener_bounds_its_connections() -> None:
     assert Nowhere().max_connections == DEFAULT_MAX_CONNECTIONS
     assert Nowhere(max_connections=1).max_connections == 1
     assert Nowhere().endpoint == ""
+    with pytest.raises(TypeError):
+        Nowhere(max_connections="1")  # type: ignore[arg-type]

@@ -184,3 +184,15 @@ def test_a_command_that_looks_like_nothing_else() -> None:
     assert isinstance(transport, SubprocessTransport)
     with pytest.raises(InvalidValueError):
         transport_for([])
+
+
+@pytest.mark.parametrize("endpoint", ["tls://127.0.0.1:0", "wss://127.0.0.1:0"])
+def test_a_listener_with_tls_needs_a_context(endpoint: str) -> None:
+    with pytest.raises(TypeError):
+        listener_for(endpoint, ssl=True)
+
+
+@pytest.mark.parametrize("name", ["origins", "allowed_hosts"])
+def test_one_string_is_no_list_of_strings(name: str) -> None:
+    with pytest.raises(TypeError):
+        listener_for("ws://127.0.0.1:0", **{name: "https://example.org"})
