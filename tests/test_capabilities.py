@@ -126,6 +126,10 @@ def test_extend_refuses(addition: Any, code: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         VOCABULARY.extend(addition)
     assert (caught.value.code, caught.value.path) == (code, "$[17]")
+    row = Capability(addition) if isinstance(addition, str) else addition
+    with pytest.raises(InvalidValueError) as caught:
+        Vocabulary((*VOCABULARY.capabilities, row))
+    assert (caught.value.code, caught.value.path) == (code, "$[17]")
 
 
 def test_a_vocabulary_is_not_changed_from_outside() -> None:
