@@ -53,7 +53,8 @@ class McplServer:
         vocabulary, methods: the paths and methods that are known; extend them for extensions of your own.
         outbox: where events wait for their answers; give one with a ``FileOutboxStore`` to keep them over restarts.
         receipt: may put a refusal in the place of the receipt for a policy (SPEC 6.7).
-        validate: checks the arguments of tools whose schema was given and not derived.
+        validate: checks the arguments of every tool before they are read. Those of a tool whose schema was given, and
+            not derived, nothing else checks.
         settings: see ``Settings``.
 
     Raises:

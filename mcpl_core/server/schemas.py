@@ -103,6 +103,9 @@ def arguments_type(signature: Signature, name: str, without: str | None = None) 
 
 def _default(value: Any) -> Any:
     # Python shares a mutable default between calls; here each call gets its own.
+    if type(value) in (list, dict, set) and not value:
+        # The schema shows this one.
+        return msgspec.field(default_factory=type(value))
     return msgspec.field(default_factory=partial(copy.deepcopy, value)) if type(value) in (list, dict, set) else value
 
 

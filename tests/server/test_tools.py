@@ -277,3 +277,15 @@ def test_a_tool_made_by_hand_is_checked_too() -> None:
         ServerTool("a b", nothing, {"type": "object"})
     with pytest.raises(LocalProtocolError):
         ServerTool("a", nothing, {"type": "array"})
+
+
+def test_an_empty_default_is_shown_and_not_shared() -> None:
+    def note(tags: list[str] = [], more: dict[str, int] = {}) -> None:  # noqa: B006
+        """Notes."""
+
+    made = tool_from_function(note)
+    assert made.input_schema["properties"]["tags"]["default"] == []
+    assert made.input_schema["properties"]["more"]["default"] == {}
+    first, second = made.bind({}, CTX), made.bind({}, CTX)
+    assert first == {"tags": [], "more": {}}
+    assert first["tags"] is not second["tags"]
