@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,32 @@ def test_vectors_hold_only_json_and_a_readme() -> None:
 @pytest.mark.parametrize("path", sorted(VECTORS.rglob("*.json")), ids=lambda path: path.name)
 def test_vectors_are_json_objects(path: Path) -> None:
     assert isinstance(json.loads(path.read_text(encoding="utf-8")), dict)
+
+
+def test_what_the_distribution_promises() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == "mcp-live-core"
+    assert project["scripts"] == {"mcpl": "mcpl_core.cli:main"}
+    assert project["requires-python"] == ">=3.11"
+    assert project["optional-dependencies"].keys() == {"host", "toolsets", "mcp", "postgres", "cli", "all", "dev"}
+    for name in ("LICENSE", "README.md", "CHANGELOG.md", "SPEC_NOTES.md", "constraints.txt", "mcpl_core/py.typed"):
+        assert (ROOT / name).is_file(), name
+    for name in ("mcpl_core", "tests", "vectors", "examples", "benchmarks"):
+        assert (ROOT / name).is_dir(), name
+
+
+def test_ci_runs_what_the_readme_and_the_makefile_say() -> None:
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    make = (ROOT / "Makefile").read_text(encoding="utf-8")
+    steps = re.findall(r"^step make ([\w-]+)", ci, re.MULTILINE)
+    assert {"test", "lint", "types", "coverage-gate", "wheel", "demo"} <= set(steps)
+    assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
+    for command in (
+        "-m pytest",
+        "ruff format --check .",
+        "ruff check .",
+        "mypy",
+        "--fail-under=100",
+        "-m build --wheel",
+    ):
+        assert command in make, command
