@@ -580,6 +580,34 @@ async def test_on_answer_that_fails_and_an_error_that_it_does_not_hear() -> None
         assert (heard, side.errors) == ([], [])
 
 
+async def test_an_answer_that_on_answer_refuses_leaves_nothing_behind() -> None:
+    class Kept:
+        pass
+
+    async def refused(side: Any) -> weakref.ref[Kept]:
+        kept = Kept()
+
+        def failing(raw: Any) -> None:
+            raise KeyError(id(kept))
+
+        with pytest.raises(KeyError):
+            await side.connection.send_request("m", on_answer=failing)
+        return weakref.ref(kept)
+
+    async with side_of() as side, anyio.create_task_group() as tasks:
+        refs: list[weakref.ref[Kept]] = []
+
+        async def request() -> None:
+            refs.append(await refused(side))
+
+        tasks.start_soon(request)
+        await turns()
+        side.answer(1, 1)
+        await turns()
+        gc.collect()
+        assert [ref() for ref in refs] == [None]
+
+
 async def test_on_answer_is_not_called_for_somebody_who_left() -> None:
     async with side_of() as side:
         heard: list[Any] = []

@@ -205,13 +205,7 @@ class McplHost:
                 sessions.append(each.attempt)
         async with anyio.create_task_group() as tasks:
             for session in sessions:
-                tasks.start_soon(self._tell_policy, session, policy)
-
-    async def _tell_policy(self, session: HostSession, policy: HostPolicy) -> None:
-        try:
-            await session.set_policy(policy)
-        except McplError as exc:
-            session.link.audit.record(method.FEATURE_SETS_UPDATE, "failure", detail=type(exc).__name__)
+                tasks.start_soon(session.set_policy, policy)
 
     # ------------------------------------------------------------------------------------ supervision
 

@@ -101,7 +101,8 @@ TRANSITIONS: dict[tuple[PeerState, Trigger], PeerState] = {
 }
 
 
-class Answer(msgspec.Struct, Generic[W], gc=False):
+# Not `gc=False`: what waits may hold an error whose traceback holds this.
+class Answer(msgspec.Struct, Generic[W]):
     """A result came for a request of ours; ``waiter`` is what ``request`` was given."""
 
     waiter: W

@@ -67,6 +67,14 @@ def test_what_does_not_fit_is_refused(change: dict[str, Any], path: str) -> None
     assert caught.value.data["path"] == path
 
 
+def test_bad_tags_do_not_hide_what_else_is_bad() -> None:
+    cases: list[dict[str, Any]] = [{"eventId": 7}, {"payload": {}}]
+    for more in cases:
+        with pytest.raises(InvalidParams) as caught:
+            read_push(request({"tags": [1], **event(), **more}))
+        assert caught.value.data["path"] == f"$.{next(iter(more))}"
+
+
 def test_messages_are_read_one_by_one() -> None:
     read = read_messages([message("1"), 7, {"messageId": 5}, {"messageId": "4"}, message("5", tags=[1, "a:b"])])
     assert [item.id for item in read] == ["1", "", "", "4", "5"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import anyio
 import pytest
 
@@ -94,6 +96,22 @@ async def test_a_taker_that_is_cancelled_as_it_is_woken_loses_no_event() -> None
             await anyio.wait_all_tasks_blocked()
             queue.close()
     assert len(got) == 1
+
+
+def test_a_task_that_asyncio_cancels_as_it_is_woken_hands_its_event_on() -> None:
+    async def main() -> list[HostEvent]:
+        queue = EventQueue()
+        first, second = (asyncio.ensure_future(taken(queue, 1)) for _ in range(2))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        queue.put(event())
+        first.cancel()
+        async with asyncio.timeout(5):
+            got = await second
+        assert first.cancelled()
+        return got
+
+    assert asyncio.run(main()) == [event()]
 
 
 @pytest.mark.anyio

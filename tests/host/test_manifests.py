@@ -204,6 +204,20 @@ async def test_an_unreadable_manifest_teaches_nothing_once_and_costs_the_privile
 
 
 @pytest.mark.anyio
+async def test_a_server_that_does_not_hear_of_its_suspension_is_suspended_all_the_same() -> None:
+    audit: list[AuditRecord] = []
+    settings = HostSettings(manifest_interval=0.0, changelog_delay=0.0, manifest_failures=1)
+    async with embedded(POLICY, settings=settings, audit=audit) as (raw, session):
+        announce(raw)
+        raw.transport.feed(f'{{"jsonrpc": "2.0", "id": {(await raw.next("mcpl/manifest"))["id"]}, "result": [1e999]}}')
+        raw.refuse(await raw.next("featureSets/update"), -32603)
+        await receipt_of(session)
+        await anyio.wait_all_tasks_blocked()
+        assert session.mode == "mcp-only"
+    assert ("featureSets/update", "failure") in [(record.operation, record.outcome) for record in audit]
+
+
+@pytest.mark.anyio
 async def test_a_failed_fetch_is_no_unreadable_manifest() -> None:
     settings = HostSettings(manifest_interval=0.0, manifest_failures=1)
     async with embedded(POLICY, settings=settings) as (raw, session):

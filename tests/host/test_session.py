@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcpl_core import McplConnection
 from mcpl_core.errors import (
     CapabilityDenied,
     ConnectionClosedError,
@@ -185,6 +186,31 @@ async def test_an_error_for_the_policy_makes_a_plain_server() -> None:
             tasks.start_soon(serve)
             async with connect_server(raw.transport, policy=EVERYTHING) as session:
                 assert (session.mode, session.receipt) == ("mcp-only", None)
+
+
+async def test_a_receipt_that_no_parser_reads_makes_a_plain_server() -> None:
+    raw = RawServer()
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+
+            async def serve() -> None:
+                await raw.initialize(MANIFEST)
+                id = (await raw.next("featureSets/update"))["id"]
+                raw.transport.feed(f'{{"jsonrpc": "2.0", "id": {id}, "result": {{"accepted": true, "x": 1e999}}}}')
+
+            tasks.start_soon(serve)
+            async with connect_server(raw.transport, policy=EVERYTHING) as session:
+                assert (session.mode, session.grant) == ("mcp-only", GrantState())
+                assert isinstance(session.receipt, Malformed)
+
+
+async def test_what_ends_the_serving_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*args: Any, **options: Any) -> None:
+        raise LocalProtocolError("no")
+
+    monkeypatch.setattr(McplConnection, "serve", fail)
+    raw = RawServer()
+    assert isinstance(await failure_of(raw, partial(raw.next, "initialize")), ConnectionClosedError)
 
 
 async def test_a_policy_that_is_not_answered_makes_a_plain_server() -> None:
