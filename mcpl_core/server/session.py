@@ -122,9 +122,11 @@ class ServerSession:
                 except Exception as exc:
                     # Raised again outside of the group, which would wrap it.
                     failure = exc
+                finally:
+                    # While the group ends it takes no more tasks, and whoever changes the manifest must not learn it.
+                    self._tasks = None
                 tasks.cancel_scope.cancel()
         finally:
-            self._tasks = None
             self.offer.tracker.detach(self)
             self.offer.outbox.detach(self.principal, self._delivery)
             with anyio.move_on_after(settings.grace, shield=True):

@@ -506,6 +506,23 @@ async def test_a_host_that_does_not_read_costs_the_others_nothing() -> None:
     await served_over(made, "tcp://127.0.0.1:0", use, principal=lambda connection: str(id(connection)))
 
 
+async def test_the_manifest_may_change_at_every_moment_of_an_end() -> None:
+    made = server()
+    number = 0
+    for turns in range(30):
+        async with hosted(made) as host:
+            await host.begin("tools", "pushEvents")
+            await host.wire.aclose()
+            for _ in range(turns):
+                await anyio.lowlevel.checkpoint()
+            while made.sessions:
+                number += 1
+                with made.edit_manifest() as manifest:
+                    manifest["n"] = number
+                await anyio.lowlevel.checkpoint()
+    assert made.manifest["n"] == number
+
+
 async def test_what_is_offered_changes_in_the_event_loop_or_not_at_all() -> None:
     made = server()
     made.tool(say)
