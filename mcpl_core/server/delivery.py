@@ -77,7 +77,7 @@ class Delivery:
     def wake(self) -> None:
         """See ``Taker``."""
         self._news.set()
-        if not self._working and not self._over:
+        if not self._working:
             self._working = True
             self._spawn(self._work)
 
@@ -101,7 +101,7 @@ class Delivery:
 
     async def _begin_due(self, tasks: TaskGroup) -> float | None:
         """Begins what is due; returns the seconds until the next is, ``None`` when nothing is left that waits."""
-        while self._under_way < self._settings.event_window and not self._over:
+        while self._under_way < self._settings.event_window:
             now = self._clock()
             # Not all are looked at for each that begins: what is due is near the front.
             owed = self._outbox.owed(self._principal, self)
