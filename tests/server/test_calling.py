@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import anyio
 import anyio.from_thread
+import anyio.lowlevel
 import pytest
 
 from mcpl_core import CapabilityDenied, ConnectionClosedError, ConnectionTimeoutError, InvalidParams, InvalidValueError
@@ -301,3 +302,30 @@ async def test_the_applications_own_check_goes_first(exc: Exception, reported: i
     tool = tool_from_function(function, name="t", input_schema={"type": "object"})
     result, reports = await called(tool, {"x": 1}, validate)
     assert (result["isError"], len(reports)) == (True, reported)
+
+
+async def test_plain_functions_run_at_most_so_many_at_once() -> None:
+    caller = Caller(2)
+    release = threading.Event()
+    two = anyio.Event()
+    running: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        running.append(1)
+        most.append(len(running))
+        if len(running) == 2:
+            anyio.from_thread.run_sync(two.set)
+        release.wait(20)
+        running.pop()
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(6):
+                tasks.start_soon(caller.call, work)
+            await two.wait()
+            for _ in range(50):
+                await anyio.lowlevel.checkpoint()
+            assert len(running) == 2
+            release.set()
+    assert (len(most), max(most)) == (6, 2)
