@@ -93,6 +93,10 @@ def test_a_removal_counts_whatever_else_is_invalid(broken: dict[str, Any]) -> No
     assert ("feature-degraded", "talk") in lines(found)
 
 
+def test_without_a_canonical_form_every_domain_may_have_changed() -> None:
+    assert change(edited(vendor=10**400)).domains == ("capabilities", "featureSets", "tagOntology")
+
+
 @pytest.mark.spec("17.5-2")
 def test_a_capability_of_a_wrong_type_is_not_advertised() -> None:
     assert change(edited(pushEvents="yes", channels=[True])).grant.effective_capabilities == ("tools",)
@@ -232,6 +236,15 @@ def test_acceptance_holds_for_one_ontology(ontology: Any, holds: bool) -> None:
     assert [impact for impact in found.impacts if impact.impact.startswith("ontology")] == expected
 
 
+def test_impacts_of_one_kind_stand_in_order_and_once() -> None:
+    accepted = {"z": "sha256:z", "push": "sha256:p", "a": "sha256:a"}
+    found = change(
+        OLD, with_ontology(ONTOLOGY), accepted_ontologies=accepted, referenced_tags=["memory:new", "memory:*"] * 2
+    )
+    kinds = ["ontology-acceptance-invalidated"] * 3 + ["ontology-reference-undeclared"] * 2
+    assert lines(found) == list(zip(kinds, ["a", "push", "z", "memory:*", "memory:new"], strict=True))
+
+
 def test_acceptance_ends_with_the_feature_set() -> None:
     found = change({"version": "0.5"}, with_ontology(ONTOLOGY), accepted_ontologies={"push": "sha256:shown"})
     assert ("ontology-acceptance-invalidated", "push") in lines(found)
@@ -251,6 +264,7 @@ def test_acceptance_ends_with_the_feature_set() -> None:
         ("urgency:*", True),
         ("urgency", False),
         ("urgency:", False),
+        ("memory:urgency", False),
         ("memory:urgency=high", True),
         ("memory:urgency=*", True),
         ("*:urgency=high", True),
