@@ -40,12 +40,16 @@ _GRANT: Final = ["pushEvents", "tools"]
 def demo() -> int:
     """Show a host and a server talking over stdio and WebSockets, then a host with several servers."""
     # What the story is about is told on standard output; the diagnostics of a killed server are part of it.
-    logging.getLogger("mcpl_core").setLevel(logging.CRITICAL)
+    logger = logging.getLogger("mcpl_core")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
     failures: list[BaseException] = []
     try:
         anyio.run(tour, Console(highlight=False))
     except* (McplError, TimeoutError, OSError) as group:
         failures += _leaves(group)
+    finally:
+        logger.setLevel(level)
     if failures:
         raise CommandError(f"the demo failed: {failures[0]}", 1)
     return 0
