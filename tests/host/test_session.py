@@ -366,7 +366,7 @@ async def test_an_expansion_is_in_force_with_its_receipt_and_no_earlier() -> Non
 
 @pytest.mark.spec("6.7-16")
 async def test_an_expansion_that_is_not_answered_is_not_in_force() -> None:
-    settings = HostSettings(policy_timeout=0.01)
+    settings = HostSettings(policy_timeout=0.5)
     async with embedded(HostPolicy.allow("tools"), settings=settings) as (raw, session):
         assert await session.set_policy(SOME) == "mcpl"
         late = await raw.next("featureSets/update")

@@ -142,6 +142,8 @@ async def test_many_servers_of_which_some_die() -> None:
     # What the event loop opens with its first child process stays.
     await anyio.run_process([sys.executable, "-S", "-c", ""])
     before = descriptors()
+    # A test that failed before keeps its sessions for its report.
+    others = [kept for kept in gc.get_objects() if isinstance(kept, HostSession)]
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             async with McplHost("h", "1", policy=POLICY, settings=SETTINGS) as host:
@@ -151,5 +153,5 @@ async def test_many_servers_of_which_some_die() -> None:
             tasks.cancel_scope.cancel()
     assert [pid for pid in pids if alive(pid)] == []
     gc.collect()
-    assert [kept for kept in gc.get_objects() if isinstance(kept, HostSession)] == []
+    assert [kept for kept in gc.get_objects() if isinstance(kept, HostSession) and kept not in others] == []
     assert descriptors() <= before
