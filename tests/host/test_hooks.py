@@ -175,7 +175,7 @@ async def test_a_late_server_costs_its_own_contribution() -> None:
     audit: list[AuditRecord] = []
     async with embedded(EVERYTHING) as (raw, session), embedded(EVERYTHING, audit=audit) as (_, slow):
         with anyio.fail_after(5):
-            async with asking(session, slow, timeout=0.05) as asked:
+            async with asking(session, slow, timeout=0.5) as asked:
                 raw.reply(await raw.next("context/beforeInference"), hook_result(injection()))
         assert len(asked.result.items) == 1
         assert asked.result.skipped == (SkippedServer("raw", "timeout"),)

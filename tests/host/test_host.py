@@ -346,7 +346,7 @@ async def test_a_policy_reaches_a_server_that_is_just_being_connected(moment: st
 
 
 async def test_a_server_that_does_not_answer_its_policy_holds_up_no_other() -> None:
-    settings = HostSettings(policy_timeout=0.05, changelog_delay=3600)
+    settings = HostSettings(policy_timeout=0.5, changelog_delay=3600)
     async with Roof(settings=settings) as roof:
         await roof.add("mute")
         await roof.add("one")
