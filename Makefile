@@ -82,6 +82,8 @@ wheel: $(READY)
 	echo "without [cli]: $$(cat out err)"; \
 	"$${install[@]}" "$$wheel[cli]"; \
 	venv/bin/mcpl --help >/dev/null; \
+	venv/bin/mcpl demo >demo; \
+	venv/bin/mcpl conformance >conformance; \
 	echo "the wheel works on its own: $$(basename "$$wheel")"
 
 clean:
