@@ -205,7 +205,8 @@ class McplHost:
                 sessions.append(each.attempt)
         async with anyio.create_task_group() as tasks:
             for session in sessions:
-                tasks.start_soon(session.set_policy, policy)
+                # Not ``set_policy``: by the time it runs, still other rules may have been adopted.
+                tasks.start_soon(session.renegotiate)
 
     # ------------------------------------------------------------------------------------ supervision
 
@@ -262,6 +263,8 @@ class McplHost:
     def inference(self, *, conversation_id: str, **options: Any) -> Inference:
         """An inference that the servers may hear of and contribute to; arguments as ``Inference``."""
         options.setdefault("hook_timeout", self._hub.settings.hook_timeout)
+        if self._hub.handlers.trace is not None:
+            options.setdefault("trace", self._hub.handlers.trace())
         return Inference(self._links, conversation_id=conversation_id, **options)
 
     def _links(self) -> list[ServerLink]:

@@ -52,7 +52,7 @@ class Inference:
         model: what runs it.
         inference_id: left out, a new one.
         hook_timeout: seconds for each server's answer to the context hook.
-        trace: the members of ``_meta`` that carry the trace context, or a ``traceparent``.
+        trace: the members of ``_meta`` that carry the trace context, or a ``traceparent``; left out, the host's.
 
     Attributes:
         usage: what it took; is told with ``completed``.

@@ -340,6 +340,8 @@ class HostSession(RemoteServer):
     def inference(self, *, conversation_id: str, **options: Any) -> Inference:
         """An inference that this server alone hears of; arguments as ``Inference``."""
         options.setdefault("hook_timeout", self._link.hub.settings.hook_timeout)
+        if self._link.hub.handlers.trace is not None:
+            options.setdefault("trace", self._link.hub.handlers.trace())
         return Inference(lambda: [self._link], conversation_id=conversation_id, **options)
 
     # ------------------------------------------------------------------------------------ tools

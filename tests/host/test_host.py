@@ -306,6 +306,27 @@ def partial_set(roof: Roof, policy: HostPolicy, server: str) -> Any:
     return run
 
 
+async def test_of_two_policies_at_once_the_last_one_holds() -> None:
+    # The tasks that tell the server run in any order; often enough, so that it is not by chance.
+    for _ in range(10):
+        async with Roof() as roof:
+            server = await roof.add("one")
+            roof.tasks.start_soon(answering(roof.raw("one")))
+            async with anyio.create_task_group() as tasks:
+                for path in ("tools", "modelInfo"):
+                    tasks.start_soon(roof.host.set_policy, HostPolicy.allow(path))
+            assert server.session.link.authority.policy is roof.host.policy
+            assert server.grant.effective_capabilities == roof.host.policy.rules[0].allow
+
+
+def answering(raw: RawServer) -> Any:
+    async def run() -> None:
+        while True:
+            await raw.policy()
+
+    return run
+
+
 async def test_a_policy_reaches_servers_that_are_away() -> None:
     async with Roof() as roof:
         server = await roof.add("one")
@@ -445,6 +466,17 @@ async def test_an_inference_is_heard_by_all_that_may() -> None:
         phases = [each["params"]["phase"] for each in await roof.raw("one").waiting("inference/lifecycle")]
         assert phases == ["started", "completed"]
         assert await roof.raw("two").waiting("inference/lifecycle") == []
+
+
+async def test_the_hosts_trace_context_goes_along_with_hooks() -> None:
+    policy = HostPolicy.allow("contextHooks.beforeInference.observe")
+    async with Roof(policy, handlers={"trace": lambda: {"traceparent": "00-host"}}) as roof:
+        await roof.add("one")
+        async with roof.host.inference(conversation_id="c") as inference, anyio.create_task_group() as tasks:
+            tasks.start_soon(inference.before)
+            request = await roof.raw("one").next("context/beforeInference")
+            assert request["params"]["_meta"] == {"traceparent": "00-host"}
+            roof.raw("one").reply(request, {"featureSet": "t.push", "contextInjections": []})
 
 
 async def test_changes_of_branches_are_told_to_who_may_list_them() -> None:

@@ -219,3 +219,18 @@ async def test_a_server_that_is_away_hears_nothing() -> None:
 def test_the_hook_timeout_is_five_seconds() -> None:
     inference = Inference(list[Any], conversation_id="conv")
     assert inference._hook_timeout == 5.0
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, {"traceparent": "00-host"}), ({"trace": "00-own"}, {"traceparent": "00-own"})]
+)
+async def test_hooks_carry_the_hosts_trace_context(given: Any, expected: Any) -> None:
+    def trace() -> dict[str, str]:
+        return {"traceparent": "00-host"}
+
+    async with embedded(EVERYTHING, trace=trace) as (raw, session):
+        async with session.inference(conversation_id="conv", **given) as inference, anyio.create_task_group() as tasks:
+            tasks.start_soon(inference.before)
+            request = await raw.next("context/beforeInference")
+            assert request["params"]["_meta"] == expected
+            raw.reply(request, {"featureSet": "t.push", "contextInjections": []})
