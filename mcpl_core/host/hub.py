@@ -6,6 +6,7 @@ parts of a session).
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,6 +26,8 @@ from .events import DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_LIMIT, EventQueue
 from .state import States
 
 __all__ = ("HostHandlers", "HostSettings", "Hub", "host_manifest")
+
+_logger = logging.getLogger("mcpl_core.host")
 
 #: Rows of the core's table that have their own parts: the SPEC's and MCP's, and these extensions.
 _SERVED = frozenset({None, "state", "branches"})
@@ -143,7 +146,12 @@ class Hub:
             self.seen,
             self.handlers.on_event,
             clock=self.clock,
+            report=_handler_failed,
         )
+
+
+def _handler_failed(exc: BaseException) -> None:
+    _logger.error("an event handler failed", exc_info=exc)
 
 
 def host_manifest(hub: Hub, extensions: frozenset[str] = frozenset()) -> dict[str, Any]:

@@ -8,9 +8,11 @@ import pytest
 
 from mcpl_core.capabilities import EXTENSION_PATHS
 from mcpl_core.errors import LocalProtocolError
+from mcpl_core.host.events import HostEvent, WakeSignal
 from mcpl_core.host.hub import HostHandlers, HostSettings, Hub, host_manifest
 from mcpl_core.manifest import validate_manifest
 from mcpl_core.protocol import METHODS, Method, ModelInfo, ToolsListParams
+from mcpl_core.treatment import Mute, Treatment
 
 
 def hub(**handlers: Any) -> Hub:
@@ -55,3 +57,16 @@ def test_extensions_and_own_rows_have_handlers() -> None:
         name="h", version="1", handlers=handlers, methods=METHODS.extend(row), settings=HostSettings(queue_limit=7)
     )
     assert made.delivery.queue.limit == 7
+
+
+@pytest.mark.anyio
+async def test_what_a_handler_raises_for_an_event_of_the_hosts_own_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def handler(event: HostEvent) -> None:
+        raise RuntimeError("no")
+
+    made = hub(on_event=handler)
+    treatment = Treatment(Mute(), None)
+    await made.delivery.announce(WakeSignal(server="s", treatment=treatment))
+    assert [(record.name, record.exc_info and record.exc_info[0]) for record in caplog.records] == [
+        ("mcpl_core.host", RuntimeError)
+    ]
