@@ -37,6 +37,9 @@ class PolicyRule:
         feature_sets: names and ``name.*`` patterns of the only sets that may be on; ``None``: any.
         disable: names and patterns of sets that are off.
         channels: globs over channel ids, the only ones that may be used; ``None``: any.
+
+    Raises:
+        TypeError: a string in the place of a list: each of its letters would be a pattern, ``*`` among them.
     """
 
     servers: tuple[str, ...] = ("*",)
@@ -45,6 +48,12 @@ class PolicyRule:
     feature_sets: tuple[str, ...] | None = None
     disable: tuple[str, ...] = ()
     channels: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("servers", "allow", "deny", "feature_sets", "disable", "channels"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise TypeError(f"{name} is a list of strings, not {value!r}")
 
     def concerns(self, server: str) -> bool:
         """Whether the rule holds for a server."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,3 +126,11 @@ def test_referenced_tags_are_those_of_rules_that_can_concern_the_server() -> Non
         TreatmentRule(Mute(), tags_any=("c:1",), source=("other",)),
     ]
     assert HostPolicy().treating(rules).referenced_tags("memory") == {"a:1", "a:2", "b:1"}
+
+
+@pytest.mark.parametrize("name", ["servers", "allow", "deny", "feature_sets", "disable", "channels"])
+def test_a_string_in_the_place_of_a_list_is_refused(name: str) -> None:
+    """Its ``*`` would be a pattern of its own, and match everything."""
+    wrong: Any = {name: "chat:*"}
+    with pytest.raises(TypeError):
+        PolicyRule(**wrong)
