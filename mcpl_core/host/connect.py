@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from types import TracebackType
@@ -44,6 +45,17 @@ ServerTarget: TypeAlias = Union[  # noqa: UP007 - a callable inside a union of s
 #: for each attempt: for credentials that expire.
 TransportOptions: TypeAlias = Mapping[str, Any] | Callable[[], Any]
 
+_AUTHORITY = re.compile(r"[^/?#\\]*")
+
+
+def _host(rest: str) -> str:
+    """Host and port of what stands behind the scheme. Nothing when an ``@`` stands further on: it may be that of a
+    password with a ``/`` in it, and then what stands before it is no host."""
+    authority = _AUTHORITY.match(rest)
+    assert authority is not None
+    user, _, host = authority[0].rpartition("@")
+    return host if user or "@" not in rest else ""
+
 
 class Endpoint:
     """Where a server is: three values, none of them made by overwriting another (RFC-004 5). ``str`` and ``repr`` show
@@ -69,8 +81,7 @@ class Endpoint:
                 self.canonical, self.resolved, self._shown = uri.canonical, uri.resolved, str(uri)
             else:
                 self.resolved = target
-                authority = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
-                self._shown = f"{scheme}://{authority}"
+                self._shown = f"{scheme}://{_host(rest)}" if rest else "endpoint"
         elif isinstance(target, McplConnection):
             self._shown = target.transport.name
         elif isinstance(target, Transport):
