@@ -73,7 +73,7 @@ class Calls:
         params: Mapping[str, Any],
         *,
         timeout: float | None,
-        limit: float,
+        limit: float | None,
         result_type: Any = None,
         trace: Mapping[str, str] | str | None = None,
         on_progress: ProgressHandler | None = None,
@@ -85,7 +85,7 @@ class Calls:
             name: the method.
             params: its params; a ``_meta`` of theirs is kept.
             timeout: seconds to wait without progress; ``None``: without end.
-            limit: seconds to wait in all, however much progress there is.
+            limit: seconds to wait in all, however much progress there is; ``None``: without end.
             result_type, on_answer: as for ``send_request``.
             trace: see ``meta``.
             on_progress: is called with each progress, as it is taken from the wire.
@@ -94,9 +94,12 @@ class Calls:
             as ``send_request``.
         """
         token = f"progress-{next(self._tokens)}"
-        call = self._calls[token] = _Call(timeout, self._clock() + limit, on_progress)
+        call = self._calls[token] = _Call(
+            timeout, float("inf") if limit is None else self._clock() + limit, on_progress
+        )
         meta = {**self.meta(trace), **(params.get("_meta") or {}), "progressToken": token}
-        wait = None if timeout is None else min(timeout, limit)
+        bounds = [bound for bound in (timeout, limit) if bound is not None]
+        wait = min(bounds) if bounds else None
         try:
             return await self._connection.send_request(
                 name,

@@ -121,7 +121,8 @@ class RemoteServer(ABC):
             name: as the server names it.
             arguments: the arguments.
             timeout: seconds to wait without progress; ``None``: without end; left out: the host's ``call_timeout``.
-            limit: seconds to wait in all, however much progress there is; left out: the host's ``call_limit``.
+            limit: seconds to wait in all, however much progress there is; left out: the host's ``call_limit``, and none
+                when ``timeout`` is ``None``.
             feature_set: whose state it is; left out: that of the only declared set with ``rollback``, else one of its
                 own.
             meta: members of ``_meta``.
@@ -146,7 +147,7 @@ class RemoteServer(ABC):
                 method.TOOLS_CALL,
                 params,
                 timeout=settings.call_timeout if timeout is UNSET else timeout,
-                limit=settings.call_limit if limit is None else limit,
+                limit=settings.call_limit if limit is None and timeout is not None else limit,
                 result_type=ToolsCallResult,
                 trace=trace,
                 on_progress=on_progress,

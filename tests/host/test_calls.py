@@ -193,3 +193,12 @@ async def test_the_limit_is_below_a_longer_timeout() -> None:
     with pytest.raises(ConnectionTimeoutError) as caught:
         await run(Peer(), script, timeout=30.0, limit=0.01)
     assert caught.value.timeout == 0.01
+
+
+async def test_a_limit_holds_for_a_call_without_a_timeout() -> None:
+    async def script(peer: Peer, request: Any) -> None:
+        await anyio.sleep_forever()
+
+    with pytest.raises(ConnectionTimeoutError) as caught:
+        await run(Peer(), script, timeout=None, limit=0.01)
+    assert caught.value.timeout == 0.01
