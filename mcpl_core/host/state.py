@@ -234,7 +234,8 @@ class StateTree:
 
 
 class StateStore(Protocol):
-    """Where trees outlive the process. Calls come from one thread."""
+    """Where trees outlive the process: ``mcpl_core.host.store.FileStateStore``, or one's own. Calls come from one
+    thread."""
 
     def load(self) -> Iterable[tuple[str, str, list[Checkpoint], str | None]]:
         """Everything kept: server, feature set (empty: unnamed), checkpoints oldest first, the current one."""

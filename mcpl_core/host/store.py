@@ -171,8 +171,11 @@ class FileStateStore(_File):
 
 def _checkpoint(entry: dict[str, Any]) -> Checkpoint:
     data = entry.get("data", UNSET)
+    id, parent = entry["id"], entry["parent"]
+    if not isinstance(id, str) or not isinstance(parent, str | None):
+        raise InvalidValueError("type", "a checkpoint is named by a string")
     size = 0 if data is UNSET else len(encode_value(data))
-    return Checkpoint(entry["id"], entry["parent"], data, size)
+    return Checkpoint(id, parent, data, size)
 
 
 def _columns(key: EventKey) -> tuple[str, str, str]:

@@ -70,7 +70,8 @@ def test_a_tree_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     store.save("s", "", [Checkpoint("a", None, 1, 1)], "a")
     store.close()
     with sqlite3.connect(path) as database:
-        database.execute("""INSERT INTO trees VALUES ('"x"', '""', NULL, '[{}]'), ('"y"', '""', NULL, 'no')""")
+        database.execute("""INSERT INTO trees VALUES ('"x"', '""', NULL, '[{}]'), ('"y"', '""', NULL, 'no'),
+            ('"z"', '""', NULL, '[{"id": [], "parent": null}]'), ('"w"', '""', NULL, '[{"id": "a", "parent": 1}]')""")
     database.close()
     store = FileStateStore(path)
     assert [server for server, *_ in store.load()] == ["s"]
