@@ -195,9 +195,8 @@ def _narrower_path(a: str, b: str) -> str | None:
 
 
 def _narrower_name(a: str, b: str) -> str | None:
-    # Two name patterns are nested or disjoint, because each is a prefix.
-    if feature_set_name_matches(a, b):
-        return b
+    # Two name patterns are nested or disjoint, because each is a prefix. When it is the other that is the narrower one,
+    # the comparison the other way round finds it.
     return a if feature_set_name_matches(b, a) else None
 
 

@@ -239,7 +239,7 @@ class TreatmentRule:
         return (
             (self.origin is None or self.origin.server == source)
             and (self.source is None or _any_glob(self.source, (source,)))
-            and (self.channel is None or (channel is not None and _any_glob(self.channel, (channel,))))
+            and (self.channel is None or _any_glob(self.channel, (channel,)))
             and (self.tags_any is None or _any_glob(self.tags_any, tags))
             and (self.tags_all is None or all(_any_glob((pattern,), tags) for pattern in self.tags_all))
             and (self.tags_none is None or not _any_glob(self.tags_none, tags))
@@ -255,7 +255,7 @@ class TreatmentRule:
         return wire | {"behavior": behavior_to_wire(self.behavior)}
 
 
-def _any_glob(patterns: Iterable[str], texts: Collection[str]) -> bool:
+def _any_glob(patterns: Iterable[str], texts: Collection[str | None]) -> bool:
     return any(
         any(glob_matches(pattern, text) for text in texts) if "*" in pattern else pattern in texts
         for pattern in patterns

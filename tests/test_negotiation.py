@@ -107,6 +107,13 @@ def test_patterns_are_strings() -> None:
     with pytest.raises(InvalidValueError) as caught:
         effective_grant(["tools"], ["tools", 5])  # type: ignore[list-item]
     assert (caught.value.code, caught.value.path) == ("not_string", "$.allow[1]")
+    for lists, path in (((["a", 5], []), "$.allow[1]"), (([], [5]), "$.deny[0]")):
+        with pytest.raises(InvalidValueError) as caught:
+            ineffective_patterns(*lists)
+        assert (caught.value.code, caught.value.path) == ("not_string", path)
+    with pytest.raises(InvalidValueError) as caught:
+        effective_grant(["tools"], ["tools"], ["tools", 5])  # type: ignore[list-item]
+    assert (caught.value.code, caught.value.path) == ("not_string", "$.deny[1]")
 
 
 def test_entries_that_can_do_nothing_are_found() -> None:
@@ -117,11 +124,19 @@ def test_entries_that_can_do_nothing_are_found() -> None:
     assert ineffective_patterns([], ["branches.*"], EXTENDED) == ()
 
 
-@pytest.mark.parametrize("names", [("memory.*", ["a"]), (["*"], "memory.a"), (None, []), (["a", 5], [])])
-def test_a_bare_string_is_no_list_of_names(names: Any) -> None:
+@pytest.mark.parametrize(
+    ("names", "path"),
+    [
+        (("memory.*", ["a"]), "$.patterns"),
+        ((["*"], "memory.a"), "$.declared"),
+        ((None, []), "$.patterns"),
+        ((["a", 5], []), "$.patterns[1]"),
+    ],
+)
+def test_a_bare_string_is_no_list_of_names(names: Any, path: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         concrete_names(*names)
-    assert caught.value.code in {"not_array", "not_string"}
+    assert caught.value.path == path
     with pytest.raises(InvalidValueError) as caught:
         policy_params(GrantState(), "tools")
     assert (caught.value.code, caught.value.path) == ("not_array", "$.advertised")

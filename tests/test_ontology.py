@@ -16,6 +16,7 @@ from mcpl_core.ontology import (
     Acceptance,
     Acceptances,
     KeyedFamily,
+    OntologyReading,
     TagDescriptor,
     TagOntology,
     parse_ontology,
@@ -131,6 +132,13 @@ def test_a_bad_part_costs_that_part(value: dict[str, Any], expected: list[tuple[
     tags = value.get("tags")
     merged = {**value, "tags": {**tags, **good} if isinstance(tags, dict) else good}
     assert TagDescriptor("x:z", "kept") in parse_ontology(merged).ontology.tags
+
+
+@pytest.mark.parametrize("stability", ["stable", "experimental", "deprecated"])
+def test_the_degrees_of_stability(stability: Any) -> None:
+    assert parse_ontology({"tags": {"x:a": {"stability": stability}}}) == OntologyReading(
+        TagOntology(tags=(TagDescriptor("x:a", stability=stability),))
+    )
 
 
 def test_a_bad_field_leaves_the_default_of_that_field() -> None:

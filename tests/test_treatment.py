@@ -37,6 +37,8 @@ BEHAVIORS: list[tuple[Any, Behavior]] = [
     ({"throttle": {"perMs": 5000}}, Throttle(5000)),
     ({"sample": {"every": 10}}, Sample(10)),
     ({"debounce": 2**53 - 1}, Debounce(2**53 - 1)),
+    ({"debounce": 1}, Debounce(1)),
+    ({"sample": {"every": 1}}, Sample(1)),
 ]
 
 GLOBS = st.sampled_from([*CHAT_TAGS, "chat:*", "*", "x:*", "*:dm"])
