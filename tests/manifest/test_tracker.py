@@ -132,6 +132,13 @@ def test_a_connection_that_knows_the_new_revision_already_is_not_told() -> None:
     assert [a.domains for a in own.set(BASE).announcements] == [("capabilities",)]
 
 
+@pytest.mark.parametrize("revision", [None, manifest_digest(BASE)])
+def test_a_connection_that_knows_the_manifest_in_force_is_told_what_differs(revision: str | None) -> None:
+    own = tracker()
+    own.attach("a", revision)
+    assert [a.domains for a in own.set(MORE).announcements] == [("capabilities",)]
+
+
 def test_attaching_again_forgets_what_was_told() -> None:
     own = tracker("a")
     own.attach("a", "sha256:" + "A" * 43)

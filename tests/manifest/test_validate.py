@@ -111,6 +111,12 @@ def test_each_thing_that_can_be_wrong(manifest: dict[str, Any], problem: tuple[s
     assert all(found.detail for found in reading.problems)
 
 
+@pytest.mark.parametrize("value", [[], True, None, "all", {5: {}}])
+def test_feature_sets_of_another_type_declare_none(value: Any) -> None:
+    reading = validate_manifest(changed("featureSets", to=value))
+    assert (reading.feature_sets, reading.uses, reading.ontologies) == ({}, {}, {})
+
+
 def test_a_set_that_is_no_object_fails_its_uses_too() -> None:
     reading = validate_manifest(changed("featureSets", "plain", to=["tools"]))
     assert [found.code for found in reading.problems] == ["feature_set_type", "invalid_uses"]
