@@ -49,7 +49,8 @@ def _bounded(text: str) -> str:
 
 
 class SeenStore(Protocol):
-    """Where ids outlive the process: ``mcpl_core.host.store.FileSeenStore``, or one's own. Calls come from one thread."""
+    """Where ids outlive the process: ``mcpl_core.host.store.FileSeenStore``, or one's own. Calls come from one
+    thread."""
 
     def load(self) -> Iterable[tuple[EventKey, EventAnswer]]:
         """Everything kept, oldest first."""

@@ -183,19 +183,30 @@ class McplHost:
             raise server.failure
 
     async def remove(self, id: str) -> None:
-        """Closes a server and forgets it. What it sent is still known, should it come back."""
-        await self._close(self._servers.pop(id))
+        """Closes a server and forgets it. What it sent is still known, should it come back.
+
+        Raises:
+            LocalProtocolError: there is no such server.
+        """
+        server = self._known(id)
+        del self._servers[id]
+        # Before it is closed: meanwhile a name that leads to it must not be found.
         self._table.forget(id)
+        await self._close(server)
         self._hub.delivery.forget(id)
 
     async def set_policy(self, policy: HostPolicy, *, server: str | None = None) -> None:
         """Other rules hold, for all servers without rules of their own, or for one. What they take away is gone at all
-        of them before this awaits anything; then each is told, and what is added is in force when it accepted."""
+        of them before this awaits anything; then each is told, and what is added is in force when it accepted.
+
+        Raises:
+            LocalProtocolError: there is no such server.
+        """
         if server is None:
             self.policy = policy
             chosen = [each for each in self._servers.values() if not each.own_policy]
         else:
-            chosen = [self._servers[server]]
+            chosen = [self._known(server)]
             chosen[0].own_policy = True
         sessions = []
         for each in chosen:
@@ -207,6 +218,11 @@ class McplHost:
             for session in sessions:
                 # Not ``set_policy``: by the time it runs, still other rules may have been adopted.
                 tasks.start_soon(session.renegotiate)
+
+    def _known(self, id: str) -> HostedServer:
+        if id not in self._servers:
+            raise LocalProtocolError(f"there is no server {id!r}")
+        return self._servers[id]
 
     # ------------------------------------------------------------------------------------ supervision
 

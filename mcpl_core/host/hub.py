@@ -10,12 +10,12 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import anyio
 
-from ..errors import LocalProtocolError
+from ..errors import InvalidValueError, LocalProtocolError
 from ..ontology import Acceptances
 from ..protocol import MCPL_VERSION, METHODS, MethodTable, ModelInfo
 from .audit import AuditRecord
@@ -58,6 +58,10 @@ class HostSettings:
         first_retry, longest_retry: between attempts to connect again; doubled each time, with jitter.
         stable_after: a connection that lasted so long starts the series anew.
         close_timeout: for a server to be told goodbye.
+
+    Raises:
+        TypeError: a value is no number, or no whole one where things are counted.
+        InvalidValueError: it is negative or not a number, or a count of none; ``code`` is its name.
     """
 
     handshake_timeout: float = 30.0
@@ -81,6 +85,18 @@ class HostSettings:
     longest_retry: float = 60.0
     stable_after: float = 30.0
     close_timeout: float = 5.0
+
+    def __post_init__(self) -> None:
+        for field_ in fields(self):
+            value, counts = getattr(self, field_.name), isinstance(field_.default, int)
+            if value is None and field_.default is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int if counts else int | float):
+                raise TypeError(
+                    f"{field_.name} is a {'whole number' if counts else 'number of seconds'}, not {value!r}"
+                )
+            if not value >= (1 if counts else 0):
+                raise InvalidValueError(field_.name, f"{value} is out of range")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

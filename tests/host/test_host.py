@@ -109,6 +109,27 @@ async def test_an_id_is_taken_once_and_may_be_taken_again() -> None:
         await roof.add("one")
 
 
+async def test_a_server_that_is_not_there_is_our_error() -> None:
+    async with Roof() as roof:
+        with pytest.raises(LocalProtocolError):
+            await roof.host.remove("one")
+        with pytest.raises(LocalProtocolError):
+            await roof.host.set_policy(DENY_ALL, server="one")
+
+
+async def test_a_tool_of_a_server_that_is_being_removed_is_not_found() -> None:
+    async with Roof() as roof:
+        await roof.add("one")
+        roof.tasks.start_soon(serving(roof.raw("one"), TOOLS))
+        await roof.host.tools()
+        roof.tasks.start_soon(roof.host.remove, "one")
+        while roof.host.servers:
+            await anyio.lowlevel.checkpoint()
+        with pytest.raises(InvalidValueError) as caught:
+            await roof.host.call_tool("one__echo")
+        assert caught.value.code == "unknown_tool"
+
+
 async def test_servers_are_added_while_the_host_is_entered() -> None:
     host = McplHost("h", "1")
     with pytest.raises(LocalProtocolError):

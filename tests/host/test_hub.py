@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcpl_core.capabilities import EXTENSION_PATHS
-from mcpl_core.errors import LocalProtocolError
+from mcpl_core.errors import InvalidValueError, LocalProtocolError
 from mcpl_core.host.events import HostEvent, WakeSignal
 from mcpl_core.host.hub import HostHandlers, HostSettings, Hub, host_manifest
 from mcpl_core.manifest import validate_manifest
@@ -70,3 +70,27 @@ async def test_what_a_handler_raises_for_an_event_of_the_hosts_own_is_logged(cap
     assert [(record.name, record.exc_info and record.exc_info[0]) for record in caplog.records] == [
         ("mcpl_core.host", RuntimeError)
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("hook_timeout", None, TypeError),
+        ("hook_timeout", "5", TypeError),
+        ("hook_timeout", True, TypeError),
+        ("hook_timeout", -1.0, InvalidValueError),
+        ("hook_timeout", float("nan"), InvalidValueError),
+        ("handler_limit", 1.5, TypeError),
+        ("handler_limit", 0, InvalidValueError),
+        ("manifest_schedule", "", TypeError),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(name: str, value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error) as caught:
+        HostSettings(**{name: value})
+    assert getattr(caught.value, "code", name) == name
+
+
+def test_seconds_may_be_whole_and_a_schedule_may_be_none() -> None:
+    assert HostSettings(hook_timeout=5, manifest_schedule=None).hook_timeout == 5
+    assert HostSettings(call_limit=float("inf"), manifest_schedule=60).manifest_schedule == 60
