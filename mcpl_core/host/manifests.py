@@ -10,6 +10,7 @@ server says of its change is not looked at. A fetched manifest is in force when 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -105,6 +106,9 @@ class ManifestDesk:
         #: The server announced and does not serve ``mcpl/manifest``.
         self._unserved = False
         self._nudge = anyio.Event()
+        #: Receipts that the application's handler was not called with yet.
+        self._receipts: deque[ManifestReceipt] = deque()
+        self._arrived = anyio.Event()
 
     def effects(self) -> dict[str, Effect]:
         """What its messages do."""
@@ -207,7 +211,7 @@ class ManifestDesk:
         link.audit.record("manifest", "failure", code="mcpl_suspended")
         impacts = tuple(Impact("capability-revoked", "applied", path) for path in lost)
         receipt = ManifestReceipt(server=link.server, revision=None, impacts=impacts)
-        await link.hub.delivery.announce(self._receipt(receipt))
+        await self._deliver(receipt)
         try:
             await link.connection.send_request(
                 method.FEATURE_SETS_UPDATE, {"effectiveCapabilities": []}, timeout=link.hub.settings.policy_timeout
@@ -235,7 +239,27 @@ class ManifestDesk:
             problems=() if change is None or reading is None else reading.problems,
         )
         link.audit.record("manifest", "success", code="changed", detail=f"{len(impacts)} impacts")
-        await link.hub.delivery.announce(self._receipt(receipt))
+        await self._deliver(receipt)
+
+    async def _deliver(self, receipt: ManifestReceipt) -> None:
+        """Into the queue, or to the handler, which may take its time: nothing here waits for it."""
+        delivery = self._link.hub.delivery
+        receipt = self._receipt(receipt)
+        if delivery.handler is None:
+            await delivery.announce(receipt)
+        elif len(self._receipts) < delivery.queue.limit:
+            self._receipts.append(receipt)
+            self._arrived.set()
+        else:
+            self._link.audit.record("manifest", "failure", code="queue_full")
+
+    async def tell(self) -> None:
+        """Calls the application's handler with one receipt after the other, until cancelled."""
+        while True:
+            self._arrived = anyio.Event()
+            while self._receipts:
+                await self._link.hub.delivery.announce(self._receipts.popleft())
+            await self._arrived.wait()
 
     def _receipt(self, receipt: ManifestReceipt) -> ManifestReceipt:
         """With the host's tags and its treatment. Whether it wakes anybody is for the consumer's rules to say; without

@@ -160,6 +160,7 @@ class HostSession(RemoteServer):
                 try:
                     await self._open()
                     tasks.start_soon(self._manifests.run)
+                    tasks.start_soon(self._manifests.tell)
                     task_status.started(self)
                     if not self.is_closed:
                         await self._ended.wait()

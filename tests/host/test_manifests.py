@@ -413,3 +413,50 @@ async def test_whether_a_receipt_wakes_is_for_the_consumers_rules(tag: str | Non
         await raw.policy()
         receipt = await receipt_of(session)
         assert (receipt.tags, receipt.wake) == (("mcpl:manifest", "mcpl:capability-revoked"), wakes)
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("17.5-7")
+async def test_a_handler_that_takes_its_time_holds_up_no_removal() -> None:
+    told: list[Any] = []
+
+    async def handler(event: Any) -> None:
+        told.append(event)
+        if len(told) == 1:
+            await first.wait()
+
+    first = anyio.Event()
+    async with embedded(POLICY, settings=PROMPT, on_event=handler) as (raw, session):
+        for name in ("modelInfo", "pushEvents"):
+            announce(raw)
+            raw.reply(await raw.next("mcpl/manifest"), without("modelInfo", name))
+            await raw.policy()
+        await raw.settled()
+        assert not session.grant.allows("pushEvents")
+        assert len(told) == 1
+        first.set()
+        await anyio.wait_all_tasks_blocked()
+        # One after the other, in the order of the changes.
+        assert [[impact.subject for impact in event.impacts][0] for event in told] == ["modelInfo", "pushEvents"]
+
+
+@pytest.mark.anyio
+async def test_receipts_that_wait_for_a_handler_are_bounded() -> None:
+    told: list[Any] = []
+    audit: list[AuditRecord] = []
+
+    async def handler(event: Any) -> None:
+        told.append(event)
+        await anyio.sleep_forever()
+
+    settings = HostSettings(manifest_interval=0.0, changelog_delay=0.0, queue_limit=1)
+    async with embedded(POLICY, settings=settings, on_event=handler, audit=audit) as (raw, _):
+        for names in (("modelInfo",), ("modelInfo", "pushEvents"), ("modelInfo", "pushEvents", "channels")):
+            announce(raw)
+            raw.reply(await raw.next("mcpl/manifest"), without(*names))
+            await raw.policy()
+            await anyio.wait_all_tasks_blocked()
+        assert len(told) == 1
+        assert [each.code for each in audit if each.operation == "manifest" and each.outcome == "failure"] == [
+            "queue_full"
+        ]
