@@ -239,6 +239,7 @@ class McplHost:
                     first = first and not lasted
                     if first or not server.reconnect or not server.dialer.repeatable:
                         break
+                    _drop_frames(server.failure)
                     attempt = 1 if lasted and hub.clock() - began >= hub.settings.stable_after else attempt + 1
                     server.move("waiting")
                     settings = hub.settings
@@ -320,6 +321,21 @@ class McplHost:
         for link in self._links():
             if link.may_send(method.BRANCHES_CHANGED):
                 link.connection.push_notification(method.BRANCHES_CHANGED, change)
+
+
+def _drop_frames(failure: BaseException | None) -> None:
+    """Of a failure that is kept, the frames go: their variables hold sessions, and credentials of a transport."""
+    left = [failure]
+    seen: set[int] = set()
+    while left:
+        exc = left.pop()
+        if exc is None or id(exc) in seen:
+            continue
+        seen.add(id(exc))
+        exc.__traceback__ = None
+        left += [exc.__cause__, exc.__context__]
+        if isinstance(exc, BaseExceptionGroup):
+            left += exc.exceptions
 
 
 class _Ready:

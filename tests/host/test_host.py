@@ -179,6 +179,24 @@ async def test_without_waiting_a_server_is_tried_again() -> None:
         assert (len(attempts), server.failure) == (3, None)
 
 
+async def test_a_failure_that_is_kept_holds_no_credentials() -> None:
+    def failing() -> Any:
+        secret = ["canary"]
+        try:
+            raise ExceptionGroup("both", [ValueError(secret is None)])
+        except ExceptionGroup as exc:
+            raise TransportError("nobody is there") from exc
+
+    async with Roof() as roof:
+        server = await roof.host.add("one", failing, wait=False)
+        await server.wait("waiting")
+        failure = server.failure
+        assert isinstance(failure, TransportError)
+        group = failure.__cause__
+        assert isinstance(group, ExceptionGroup)
+        assert [each.__traceback__ for each in (failure, group, *group.exceptions)] == [None] * 3
+
+
 async def test_a_server_that_refuses_and_closes_is_not_asked_again() -> None:
     async with Roof() as roof:
         receipt = {"accepted": False, "fallback": "close", "reason": "no"}
