@@ -17,6 +17,7 @@ from typing import Any, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from ..connection import McplConnection
 from ..errors import InvalidValueError, LocalProtocolError, McplError, PolicyRefusedError
 from ..options import ConnectionOptions
 from ..protocol import BranchesChangedParams, ToolsCallResult, method
@@ -154,7 +155,8 @@ class McplHost:
             connection_options: in the place of the host's.
 
         Raises:
-            InvalidValueError: the id or the URL is outside its grammar.
+            InvalidValueError: the id or the URL is outside its grammar; without ``wait``, what is wrong with the URL
+                may be told by the handle's ``failure``. Either way it is not tried again.
             LocalProtocolError: the id is taken, or the host is not entered, or closed.
             McplError: with ``wait``: it cannot be reached, or the handshake failed; nothing is left of it.
         """
@@ -255,7 +257,7 @@ class McplHost:
         ready = _Ready(server)
         server.failure = None
         try:
-            connection = await server.dialer.dial()
+            connection = await self._dial(server)
             session = HostSession(self._hub, server.id, connection, server.policy, require_mcpl=server.require_mcpl)
             ready.session = server.attempt = session
             await session.run(task_status=ready)
@@ -270,6 +272,14 @@ class McplHost:
             if server.state == "ready":
                 server.move("connecting")
         return ready.told
+
+    async def _dial(self, server: HostedServer) -> McplConnection:
+        try:
+            return await server.dialer.dial()
+        except InvalidValueError:
+            # What is outside its grammar is so at the next attempt, too.
+            server.reconnect = False
+            raise
 
     # ------------------------------------------------------------------------------------ all together
 

@@ -179,6 +179,17 @@ async def test_without_waiting_a_server_is_tried_again() -> None:
         assert (len(attempts), server.failure) == (3, None)
 
 
+@pytest.mark.parametrize("target", ["foo", "http://h", "tcp://h", []])
+async def test_an_endpoint_outside_its_grammar_is_not_tried_again(target: Any) -> None:
+    async with Roof() as roof:
+        server = await roof.host.add("one", target, wait=False)
+        assert await server.wait("closed", "waiting") == "closed"
+        assert isinstance(server.failure, InvalidValueError)
+        with pytest.raises(InvalidValueError):
+            await roof.host.add("two", target)
+        assert list(roof.host.servers) == ["one"]
+
+
 async def test_a_failure_that_is_kept_holds_no_credentials() -> None:
     def failing() -> Any:
         secret = ["canary"]
