@@ -30,7 +30,8 @@ class Context(HostCalls):
         mcpl: the host speaks MCPL.
         session_state: a dict of the application's own, one for each connection.
         request_id: the id of the request, ``None`` for a notification and outside of calls.
-        params: the typed params of the call.
+        params: the typed params of the call; of a tool call ``ToolsCallParams``, whose ``state`` or ``checkpoint`` is
+            what the host keeps (SPEC 8.4). A new state goes back with ``ToolResult``.
 
     Attributes:
         meta: the ``_meta`` object of the params, empty when there is none.
