@@ -202,6 +202,24 @@ def test_intersections_of_patterns(one: str, other: str, both: tuple[str, ...]) 
     assert intersect_grants(GrantState((other,)), GrantState((one,))).effective_capabilities == both
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (("memory.*",), ("memory.a", "notes"), ("memory.a",)),
+        (("*",), ("memory.*",), ("memory.*",)),
+        (("memory.*", "a"), ("memory.b.*", "a", "b"), ("a", "memory.b.*")),
+        (("memory.*",), ("notes.*",), ()),
+        (("memory",), ("memory.*",), ()),
+        (("memory.*",), ("memory.*",), ("memory.*",)),
+        (None, ("a",), ("a",)),
+        (None, None, None),
+    ],
+)
+def test_intersections_of_selections(one: Any, other: Any, both: Any) -> None:
+    assert intersect_grants(GrantState((), one), GrantState((), other)).enabled_feature_sets == both
+    assert intersect_grants(GrantState((), other), GrantState((), one)).enabled_feature_sets == both
+
+
 def test_the_first_policy() -> None:
     change = plan_change(GrantState(), GrantState(("tools",)))
     assert change.initial

@@ -268,6 +268,7 @@ def test_acceptance_ends_with_the_feature_set() -> None:
         ("memory:urgency=high", True),
         ("memory:urgency=*", True),
         ("*:urgency=high", True),
+        ("memory:weight=*", False),
         ("never:declared", False),
         ("never:*", False),
     ],
@@ -307,6 +308,20 @@ def test_no_ontology_widens_a_grant(ontology: Any, entries: list[str]) -> None:
     for found in changes:
         assert found.grant == assess_change(plain, plain, HostFacts(grant)).grant
         assert found.pending == ()
+
+
+def test_subjects_stand_in_order() -> None:
+    names = sorted(f"s{number}" for number in range(12))
+    sets = {name: {"description": "", "uses": ["pushEvents"]} for name in names}
+    off, on = edited(featureSets=sets, pushEvents=False), edited(featureSets=sets)
+    gone = change(off, on, surfaces=names)
+    assert lines(gone) == [
+        ("capability-revoked", "pushEvents"),
+        *(("feature-degraded", name) for name in names),
+        *(("surface-changed", name) for name in names),
+    ]
+    back = change(edited(featureSets=sets), edited(featureSets={}), degraded=names)
+    assert lines(back) == [("feature-restored", name) for name in names]
 
 
 def test_a_description_in_another_feature_set_will_do() -> None:
