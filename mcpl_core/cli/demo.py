@@ -10,9 +10,10 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import anyio
+import typer
 from anyio.streams.text import TextReceiveStream
 from rich.console import Console
 
@@ -24,6 +25,7 @@ from ..transports.endpoints import transport_for
 from ..transports.tap import TappedTransport
 from ..wire.messages import Request
 from .demo_host import host_tour
+from .json_console import JsonConsole
 from .output import CommandError
 from .resources import resource_path
 from .transcript import Transcript
@@ -37,7 +39,9 @@ _LISTENING: Final = "listening on "
 _GRANT: Final = ["pushEvents", "tools"]
 
 
-def demo() -> int:
+def demo(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> int:
     """Show a host and a server talking over stdio and WebSockets, then a host with several servers."""
     # What the story is about is told on standard output; the diagnostics of a killed server are part of it.
     logger = logging.getLogger("mcpl_core")
@@ -45,7 +49,7 @@ def demo() -> int:
     logger.setLevel(logging.CRITICAL)
     failures: list[BaseException] = []
     try:
-        anyio.run(tour, Console(highlight=False))
+        anyio.run(tour, JsonConsole() if as_json else Console(highlight=False))
     except* (McplError, TimeoutError, OSError) as group:
         failures += _leaves(group)
     finally:
@@ -86,7 +90,8 @@ async def tour(console: Console) -> None:
 
 
 async def _tour(console: Console, endpoint: str | list[str]) -> None:
-    transport = TappedTransport(transport_for(endpoint), Transcript(console).show)
+    show = console.show if isinstance(console, JsonConsole) else Transcript(console).show
+    transport = TappedTransport(transport_for(endpoint), show)
     async with McplConnection(transport, request_timeout=10.0) as conn, anyio.create_task_group() as tasks:
         events: list[dict[str, Any]] = []
         tasks.start_soon(_take_events, conn, events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +35,21 @@ def test_a_server_that_is_not_there_is_one_line(
     error = capsys.readouterr().err
     assert error.startswith("mcpl: the demo failed: ")
     assert error.count("\n") == 1
+
+
+def test_the_same_for_a_program(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "mcpl_core", "demo", "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
+    assert [line["section"].partition(":")[0] for line in lines if "section" in line] == [
+        "over stdio",
+        "over a WebSocket",
+        "a host and its servers",
+    ]
+    sent = [
+        line["message"]["method"] for line in lines if line.get("direction") == "sent" and "method" in line["message"]
+    ]
+    assert sent[:2] == ["initialize", "notifications/initialized"]
+    assert lines[-1] == {"text": "done"}
