@@ -60,6 +60,7 @@ class TrioEngine(Engine):
         self._behind = False
         self._idle: Waiter | None = None
         self._writing = False
+        self._taken_over = False
 
     # ------------------------------------------------------------------------------------ Engine
 
@@ -110,6 +111,7 @@ class TrioEngine(Engine):
         if self._lost:
             return
         connection = self._connection
+        self._taken_over = connection is not None
         if connection is None:
             # What the library wants of a nursery is ``start_soon``.
             nursery = cast(trio.Nursery, loop.tasks)
@@ -183,11 +185,6 @@ class TrioEngine(Engine):
         connection = self._connection
         assert connection is not None
         try:
-            # What the library was sending goes first. From now on it has nothing of its own to send, since nothing
-            # reaches its protocol; but its reader takes this lock after each read, so holding it while a peer takes
-            # nothing would stop our reading, too, and two peers that both send much would wait for each other.
-            async with connection.send_lock:
-                pass
             while not self._lost:
                 if not self._queue:
                     self._idle = loop.waiter()
@@ -195,7 +192,14 @@ class TrioEngine(Engine):
                     continue
                 queue, self._queue = self._queue, []
                 for data in _joined(queue):
-                    await self._write_out(data)
+                    # A connection that we made has nothing of its own to send; but its reader takes this lock after
+                    # each read, so holding it while a peer takes nothing would stop our reading, too, and two peers
+                    # that both send much would wait for each other. One that was taken over may still send a ping.
+                    if self._taken_over:
+                        async with connection.send_lock:
+                            await self._write_out(data)
+                    else:
+                        await self._write_out(data)
                     self._written(len(data))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             self._output_broke(exc)
