@@ -15,6 +15,7 @@ from mcpl_core import (
     EXTENSION_CAPABILITIES,
     METHODS,
     VOCABULARY,
+    ConnectionClosedError,
     InvalidValueError,
     LocalProtocolError,
     McplConnection,
@@ -617,3 +618,25 @@ async def test_a_server_serves_one_event_loop_after_another() -> None:
             await host.begin("tools", "pushEvents")
             assert "content" in await host.tool("say", {"text": "a"})
             await ours.aclose()
+
+
+async def test_a_connection_whose_principal_cannot_be_told_ends_alone() -> None:
+    made = McplServer("server", "1.0.0")
+    asked: list[McplConnection] = []
+
+    def principal(connection: McplConnection) -> str:
+        asked.append(connection)
+        if len(asked) == 1:
+            raise ValueError("nobody knows")
+        return "somebody"
+
+    async def use(where: str) -> None:
+        async with McplConnection.connect(where) as first:
+            with pytest.raises(ConnectionClosedError):
+                await first.next_message()
+        async with McplConnection.connect(where) as second:
+            hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+            assert (await second.send_request("initialize", hello))["serverInfo"]["name"] == "server"
+
+    await served_over(made, "tcp://127.0.0.1:0", use, principal=principal)
+    assert len(asked) == 2
