@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import msgspec
+from anyio.lowlevel import checkpoint
 
 from mcpl_core.connection import McplConnection
 from mcpl_core.dispatch import Router
@@ -57,7 +58,8 @@ class Peer:
         )
 
     async def echo_later(self, message: Request) -> Any:
-        await anyio.sleep(0.02)
+        for _ in range(50):  # turns, in which the half-close of whoever asked can arrive
+            await checkpoint()
         return message.params
 
     async def hang(self, message: Request) -> None:

@@ -659,7 +659,8 @@ async def test_what_the_library_received_before_is_pushed_first(anyio_backend: t
         for n in range(40):
             await client.send(f"{n}")
         await client.send(b"binary")
-        await (await client.ping() if is_asyncio(anyio_backend) else anyio.sleep(0.05))
+        pong = await client.ping()
+        await (pong if is_asyncio(anyio_backend) else pong.wait())
         async with started(websocket_transport(server)) as sink:
             assert await sink.until_messages(40) == [b"%d" % n for n in range(40)]
             await sink.until(lambda: sink.malformed)
