@@ -159,9 +159,10 @@ async def test_a_grandchild_that_holds_the_pipe_open() -> None:
 
 
 async def test_a_grandchild_that_goes_on_talking() -> None:
-    code = "subprocess.Popen(['yes']); time.sleep(0.05); os._exit(9)"
-    transport = python(code)
+    transport = python("subprocess.Popen(['yes']); sys.stdin.readline(); os._exit(9)")
     async with started(transport) as sink:
+        await sink.until_messages(1)
+        transport.write(b"go on")
         error = await sink.until_input_ended()
         assert isinstance(error, ProcessExitedError)
 
@@ -212,12 +213,17 @@ async def test_a_child_that_closes_its_input_and_lives_on() -> None:
 
 @pytest.mark.usefixtures("short_grace")
 async def test_a_child_that_closes_its_input_then_its_output() -> None:
-    code = "os.close(0); os.write(1, b'deaf\\n'); time.sleep(0.2); os.close(1); time.sleep(100)"
+    code = (
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); os.close(0); os.write(1, b'deaf\\n')\n"
+        "signal.sigwait([signal.SIGUSR1]); os.close(1); time.sleep(100)"
+    )
     transport = python(code, close_timeout=0.05)
     async with started(transport) as sink:
         await sink.until_messages(1)
         transport.write(b"x")
         await sink.until_output_failed()
+        assert transport._child is not None
+        os.kill(transport._child.pid, signal.SIGUSR1)
         assert await sink.until_input_ended() is None
         assert sink.log == ["messages", "output", "input"]
 
