@@ -47,6 +47,7 @@ class SubprocessTransport(LineTransport):
         env: variables added to the environment.
         cwd: the child's working directory.
         inherit_env: whether the child gets all of our environment instead of a small safe part of it.
+        replace_env: the environment to add to, in the place of ours.
         on_stderr: called with each line of its standard error. The last 50 lines (16 KiB) are kept for errors.
         terminate_timeout: seconds that its group has to end after SIGTERM, before SIGKILL.
         max_message_bytes: the longest incoming message, in bytes; a longer one is skipped and reported.
@@ -72,6 +73,7 @@ class SubprocessTransport(LineTransport):
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         inherit_env: bool = False,
+        replace_env: Mapping[str, str] | None = None,
         on_stderr: Callable[[str], object] | None = None,
         terminate_timeout: float = DEFAULT_TERMINATE_TIMEOUT,
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
@@ -83,6 +85,7 @@ class SubprocessTransport(LineTransport):
         self._env = env
         self._cwd = cwd
         self._inherit_env = inherit_env
+        self._replace_env = replace_env
         self._terminate_timeout = terminate_timeout
         self._child: Child | None = None
         self._watching: anyio.CancelScope | None = None
@@ -99,9 +102,8 @@ class SubprocessTransport(LineTransport):
     async def _open(self, loop: EventLoop) -> None:
         if sys.platform == "win32":
             raise TransportError(f"{self.name}: child processes are not served on this system")
-        environ = os.environ | dict(self._env or {}) if self._inherit_env else safe_environment(os.environ, self._env)
         try:
-            child = Child(self._command, env=environ, cwd=self._cwd)
+            child = Child(self._command, env=self._environment(), cwd=self._cwd)
         except (OSError, ValueError) as error:
             # The name in an OSError tells a missing program from a missing directory.
             raise TransportError(f"{self._command[0]} cannot be started: {error}") from error
@@ -113,6 +115,11 @@ class SubprocessTransport(LineTransport):
         await self._stderr.begin()
         self._watching = anyio.CancelScope()
         loop.tasks.start_soon(self._watch, child, self._watching, name="mcpl child")
+
+    def _environment(self) -> dict[str, str]:
+        if self._replace_env is None and not self._inherit_env:
+            return safe_environment(os.environ, self._env)
+        return dict(os.environ if self._replace_env is None else self._replace_env) | dict(self._env or {})
 
     # How it ends by itself.
 

@@ -415,6 +415,15 @@ async def test_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             assert sink.messages == [f"{[expected, str(tmp_path), '1']} {tmp_path}".encode()]
 
 
+async def test_an_environment_may_be_replaced() -> None:
+    transport = python(
+        "print(sorted(os.environ))", env={"ADDED": "1"}, replace_env={"ONLY": "1", "LC_CTYPE": "C.UTF-8"}
+    )
+    async with started(transport) as sink:
+        assert await sink.until_input_ended() is None
+        assert sink.messages == [b"['ADDED', 'LC_CTYPE', 'ONLY']"]
+
+
 async def test_a_command_may_hold_paths(tmp_path: Path) -> None:
     script = tmp_path / "script with spaces; and more"
     script.write_text("print('here')")
