@@ -1,1 +1,2 @@
-"""Measurements. None of them runs with the tests: a machine that is busy would fail them."""
+"""Measurements beside floors and peers: ``python -m benchmarks``. None runs with the tests, since a busy machine would
+fail them; the tests look only at what is counted, and whether it is right."""

@@ -1,0 +1,92 @@
+"""What the programs of all contenders share: their arguments, the event loop, and the line with the figures.
+
+Owns: ``main``, starting the server's process, and the mark of the line. Does not own: any library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+
+from ..workload import Order
+
+__all__ = ("MARK", "HOST", "emit", "environment", "main", "run", "server_command", "server_process", "websocket_server")
+
+#: What stands before the figures on standard output.
+MARK = "FIGURES "
+HOST = "127.0.0.1"
+
+Program = Callable[[Order], Coroutine[Any, Any, dict[str, float] | None]]
+
+
+def emit(figures: dict[str, float]) -> None:
+    """Prints the figures, for the runner to read."""
+    sys.stdout.write(f"\n{MARK}{json.dumps(figures)}\n")
+    sys.stdout.flush()
+
+
+def run(program: Program, order: Order) -> dict[str, float] | None:
+    """Runs a coroutine function on the event loop that the order names."""
+    if order.loop == "trio":
+        return anyio.run(program, order, backend="trio")
+    return anyio.run(program, order, backend_options={"use_uvloop": order.loop == "uvloop"})
+
+
+def main(client: Program, serve: Program) -> None:
+    """The program of a contender."""
+    order = Order.read(sys.argv[2])
+    figures = run({"client": client, "serve": serve}[sys.argv[1]], order)
+    if figures is not None:
+        emit(figures)
+        # Figures are what counts: how long a library takes to say goodbye is none of them.
+        os._exit(0)
+
+
+def server_command(module: str, order: Order) -> list[str]:
+    """How to start the server of a contender."""
+    return [sys.executable, "-m", module, "serve", order.text]
+
+
+def environment() -> dict[str, str]:
+    """For libraries that start a server with a small environment of their own."""
+    return dict(os.environ)
+
+
+@contextmanager
+def server_process(module: str, order: Order) -> Iterator[subprocess.Popen[bytes]]:
+    """The server of a contender, with unbuffered pipes; it is killed at the end."""
+    process = subprocess.Popen(
+        server_command(module, order), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment()
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@asynccontextmanager
+async def websocket_server(module: str, order: Order) -> AsyncIterator[tuple[str, int]]:
+    """The server of a contender on a port of its own choice: its URL and its process."""
+    with server_process(module, order) as process:
+        assert process.stdout is not None
+        words = process.stdout.readline().split()
+        if len(words) != 2 or words[0] != b"PORT":
+            raise RuntimeError(f"the server of {module} did not say where it listens")
+        yield f"ws://{HOST}:{int(words[1])}", process.pid
+
+
+def say_port(port: int) -> None:
+    """Tells the client where the server listens."""
+    sys.stdout.write(f"PORT {port}\n")
+    sys.stdout.flush()
+
+
+Client = Callable[[Order], Awaitable[dict[str, float]]]

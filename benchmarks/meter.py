@@ -1,0 +1,111 @@
+"""Wall time, processor time and resident memory of this process and of one child.
+
+Owns: reading them. Does not own: what is done meanwhile (``drive``). Wall time is what a user waits for; processor time
+of both sides is steadier on a machine that others use too. The child's figures need Linux (its processor clock and
+``/proc``); elsewhere they are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+__all__ = ("Meter", "child_of", "peak_mb", "percentiles", "pin", "processor_seconds", "resident_mb")
+
+LINUX = sys.platform == "linux"
+
+
+def processor_seconds(pid: int) -> float:
+    """Seconds of processor time, user and system, that a process has used; 0 where that cannot be known."""
+    if not LINUX:
+        return 0.0
+    # The processor clock of another process (clock_getcpuclockid(3)): finer than the ticks in /proc.
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def _status_mb(pid: int | str, name: str) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024 / 1e6
+    return 0.0
+
+
+def resident_mb(pid: int | str = "self") -> float:
+    """Resident memory now, in MB (1e6 bytes)."""
+    return _status_mb(pid, "VmRSS:")
+
+
+def peak_mb(pid: int | str = "self") -> float:
+    """The most resident memory so far, in MB (1e6 bytes)."""
+    return _status_mb(pid, "VmHWM:")
+
+
+def child_of(parent: int | None = None) -> int:
+    """The only child process of a process, for peers that do not say which it is.
+
+    Raises:
+        LookupError: there is none, or more than one.
+    """
+    parent = os.getpid() if parent is None else parent
+    children = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                rest = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended meanwhile
+            if int(rest[1]) == parent and rest[0] != "Z":
+                children.append(int(entry.name))
+    if len(children) != 1:
+        raise LookupError(f"{len(children)} child processes")
+    return children[0]
+
+
+def pin(pid: int, cpus: tuple[int, ...]) -> None:
+    """Moves all threads of a process to these processors. Nothing happens without any, and where that is not known."""
+    if not cpus or not LINUX:
+        return
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), set(cpus))
+
+
+class Meter:
+    """A context manager around the timed part.
+
+    Args:
+        child: the server's process; ``None``: both sides are in this one.
+    """
+
+    def __init__(self, child: int | None) -> None:
+        self._child = child
+        self.seconds = 0.0
+        self.processor = 0.0
+
+    def _processor(self) -> float:
+        return time.process_time() + (0.0 if self._child is None else processor_seconds(self._child))
+
+    def __enter__(self) -> Meter:
+        self.processor = -self._processor()
+        self.seconds = -time.perf_counter()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.seconds += time.perf_counter()
+        self.processor += self._processor()
+
+    def figures(self, operations: int) -> dict[str, float]:
+        """The rate, and microseconds of processor time of both sides for one operation."""
+        return {
+            "operations": operations,
+            "per_second": operations / self.seconds,
+            "cpu_us": self.processor / operations * 1e6,
+        }
+
+
+def percentiles(nanoseconds: list[int]) -> dict[str, float]:
+    """The median and the 99th percentile, in microseconds."""
+    ordered = sorted(nanoseconds)
+    count = len(ordered)
+    return {"p50_us": ordered[count // 2] / 1e3, "p99_us": ordered[min(count - 1, count * 99 // 100)] / 1e3}

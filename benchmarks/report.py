@@ -1,0 +1,98 @@
+"""The tables: for a terminal, or as Markdown. Pure.
+
+Owns: words, columns and how numbers are written. Does not own: the arithmetic (``figures``, ``targets``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .catalog import SCENARIOS
+from .figures import Row, Sample
+
+__all__ = ("failures", "number", "table", "tables")
+
+
+def number(value: float) -> str:
+    """With about three digits."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3f}"
+
+
+def _optional(value: float | None) -> str:
+    return "" if value is None else number(value)
+
+
+#: Column -> the figure in it; only columns that any row of a table fills are shown.
+_COLUMNS = {
+    "per s": "per_second",
+    "ms": "ms",
+    "µs": "us",
+    "p50 µs": "p50_us",
+    "p99 µs": "p99_us",
+    "CPU µs": "cpu_us",
+    "growth MB": "growth_mb",
+    "sender MB": "sender_mb",
+    "receiver MB": "receiver_mb",
+    "taken MB": "accepted_mb",
+    "added µs": "added_us",
+    "connect ms": "connect_ms",
+    "MB each": "mb_each",
+}
+
+
+def tables(rows: Sequence[Row], *, markdown: bool = False) -> str:
+    """A table for each scenario and link."""
+    blocks = []
+    for place in dict.fromkeys((row.scenario, row.link) for row in rows):
+        scenario, link = place
+        group = [row for row in rows if (row.scenario, row.link) == place]
+        title = f"{scenario}, {link}: {SCENARIOS[scenario]}"
+        blocks.append(
+            ("### " if markdown else "") + title + "\n" + ("\n" if markdown else "") + _table_of(group, markdown)
+        )
+    return "\n\n".join(blocks)
+
+
+def _table_of(group: Sequence[Row], markdown: bool) -> str:
+    shown = {title: name for title, name in _COLUMNS.items() if any(name in row.figures for row in group)}
+    head = ["", *shown, "±%", "x floor", "CPU x floor", "rounds"]
+    body = [
+        [
+            row.contender,
+            *(_optional(row.figures.get(name)) for name in shown.values()),
+            f"{row.spread:.0f}",
+            _optional(row.ratio),
+            _optional(row.cpu_ratio),
+            str(row.rounds),
+        ]
+        for row in group
+    ]
+    return table(head, body, markdown=markdown)
+
+
+def table(head: Sequence[str], body: Iterable[Sequence[str]], *, markdown: bool = False) -> str:
+    """Columns that stand below each other; the first to the left, the others to the right."""
+    lines = [list(head), *map(list, body)]
+    if markdown:
+        rule = ["---", *["---:"] * (len(head) - 1)]
+        return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def failures(samples: Iterable[Sample]) -> list[str]:
+    """A line for each measurement that failed."""
+    return [
+        f"failed: {sample.contender}, {sample.scenario} over {sample.link}, round {sample.round + 1}: "
+        + sample.error.splitlines()[-1]
+        for sample in samples
+        if sample.error
+    ]
