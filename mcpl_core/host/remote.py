@@ -7,10 +7,10 @@ check itself (``link``), timeouts (``calls``), and which connection a call goes 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from ..errors import (
     ChannelNotPermitted,
@@ -114,6 +114,7 @@ class RemoteServer(ABC):
         meta: Mapping[str, Any] | None = None,
         trace: Mapping[str, str] | str | None = None,
         on_progress: ProgressHandler | None = None,
+        on_answer: Callable[[Raw], object] | None = None,
     ) -> ToolsCallResult:
         """Calls a tool, with the state that the host keeps for it, and keeps the state that comes back (SPEC 8.4).
 
@@ -128,6 +129,7 @@ class RemoteServer(ABC):
             meta: members of ``_meta``.
             trace: the members that carry the trace context, or a ``traceparent``.
             on_progress: is called with the ``ProgressParams`` of each progress.
+            on_answer: is called with the raw result; for who passes it on.
 
         Returns:
             The result; ``is_error`` says that the tool failed.
@@ -151,6 +153,7 @@ class RemoteServer(ABC):
                 result_type=ToolsCallResult,
                 trace=trace,
                 on_progress=on_progress,
+                on_answer=on_answer,
             )
         except McplError as exc:
             if isinstance(exc, CheckpointNotFound) and "checkpoint" in params:

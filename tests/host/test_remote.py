@@ -92,6 +92,14 @@ async def test_a_tool_that_takes_too_long_is_given_up_and_told() -> None:
     assert ("tools/call", "timeout") in [(record.operation, record.outcome) for record in audit]
 
 
+async def test_who_passes_a_result_on_gets_all_of_it() -> None:
+    seen: list[Any] = []
+    async with embedded(HostPolicy.allow("tools")) as (raw, session):
+        call = partial(session.call_tool, "recall", on_answer=lambda answer: seen.append(bytes(answer)))
+        await exchange(raw, call, "tools/call", {"content": [], "toolResult": 7})
+    assert seen == [b'{"content":[],"toolResult":7}']
+
+
 async def test_progress_reaches_the_caller() -> None:
     seen: list[Any] = []
     async with embedded(EVERYTHING) as (raw, session), anyio.create_task_group() as tasks:
