@@ -172,7 +172,7 @@ class ToolsetsOpenResult(HasContent, WireMessage, frozen=True, kw_only=True):
     """What was opened, and which of its tools are visible."""
 
     toolset: str
-    title: str
+    title: str | UnsetType = UNSET
     content: Content
     visible: list[str]
     instance: str | UnsetType = UNSET

@@ -1,0 +1,26 @@
+"""Toolsets: tools that come and go, with instances that belong to a principal, for every host (SPEC_NOTES R-toolsets-1).
+
+Not part of the SPEC's text: RFC-014 and RFC-015 are unpublished, and the shapes are provisional.
+"""
+
+from .checking import Checker, Validate
+from .clock import Clock, SystemClock
+from .context import InstanceContext, ToolsetContext
+from .declaration import Instance, InstanceLoader, InstanceOpener, Toolset, read_toolset
+from .errors import AccessDenied, ToolsetStoreError
+
+__all__ = (
+    "AccessDenied",
+    "Checker",
+    "Clock",
+    "Instance",
+    "InstanceContext",
+    "InstanceLoader",
+    "InstanceOpener",
+    "SystemClock",
+    "Toolset",
+    "ToolsetContext",
+    "ToolsetStoreError",
+    "Validate",
+    "read_toolset",
+)
