@@ -1,0 +1,3 @@
+"""MCP servers over Streamable HTTP, in both protocol eras."""
+
+__all__ = ()
