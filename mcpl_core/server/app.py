@@ -209,7 +209,9 @@ class McplServer:
         self._advertise({"inferenceLifecycle"})
         return function
 
-    def handler(self, method: str, *, ordered: bool | None = None) -> Callable[[F], F]:
+    def handler(
+        self, method: str, *, ordered: bool | None = None, feature_set: FeatureSet | str | None = None
+    ) -> Callable[[F], F]:
         """Declares a function for a method that a host sends: ``async def handle(ctx, params)``, with the params typed
         by the method table, or plain JSON for a method outside of it. What it returns is the result, and is checked
         against the table; ``None`` is an empty one. It is called only when the host's grant allows the method, and
@@ -218,18 +220,23 @@ class McplServer:
         Args:
             method: the method; with ``tools/list`` and ``tools/call`` the server's own tools are not served.
             ordered: whether messages behind it wait until it is done; left out, the method table says.
+            feature_set: the set that the method belongs to: a host that decides by a grant and has the set switched off
+                is refused (-32001), after the capability was looked at.
 
         Raises:
-            LocalProtocolError: the method has a handler already, or is the connection's own affair.
+            LocalProtocolError: the method has a handler already, or is the connection's own affair; or the feature set
+                uses nothing that the method needs.
         """
         entry = self._offer.methods.get(method)
         if method in self._offer.handlers:
             raise LocalProtocolError(f"{method} has a handler already")
         if method in OWN_METHODS or (entry is not None and not entry.sent_by("host")):
             raise LocalProtocolError(f"{method} is not for a server's handlers")
+        needs = () if entry is None else entry.capabilities
+        name = None if feature_set is None else self._using(feature_set, needs)
 
         def register(function: F) -> F:
-            self._offer.handlers[method] = DeclaredHandler(function, ordered)
+            self._offer.handlers[method] = DeclaredHandler(function, ordered, name)
             if entry is not None:
                 self._advertise(entry.capabilities)
             return function
@@ -261,6 +268,12 @@ class McplServer:
         """Declares ``async def hook(ctx)``, called once a host's initial policy was answered (SPEC 5.3). It may go on
         for as long as the connection: it is cancelled when that closed."""
         self._offer.on_ready.append(function)
+        return function
+
+    def on_policy(self, function: F) -> F:
+        """Declares ``def hook(ctx)``, a plain function, called at once whenever what a host allows may have changed: a
+        policy came, or the declarations are other ones. The receipt is not sent yet. It must not wait."""
+        self._offer.on_policy.append(function)
         return function
 
     def on_close(self, function: F) -> F:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import LocalProtocolError
 from ..grants import GrantState
 from ..protocol import method
 from ..wire.messages import Id
@@ -28,6 +29,7 @@ class Context(HostCalls):
         host: the host's ``clientInfo`` as received.
         protocol_version: the MCP version of the handshake.
         mcpl: the host speaks MCPL.
+        advertised: the host's ``experimental.mcpl`` object as received; empty without one.
         session_state: a dict of the application's own, one for each connection.
         request_id: the id of the request, ``None`` for a notification and outside of calls.
         params: the typed params of the call; of a tool call ``ToolsCallParams``, whose ``state`` or ``checkpoint`` is
@@ -46,6 +48,7 @@ class Context(HostCalls):
         host: dict[str, Any],
         protocol_version: str,
         mcpl: bool,
+        advertised: dict[str, Any] | None = None,
         session_state: dict[str, Any],
         request_id: Id | None = None,
         params: Any = None,
@@ -55,6 +58,7 @@ class Context(HostCalls):
         self.host = host
         self.protocol_version = protocol_version
         self.mcpl = mcpl
+        self.advertised: dict[str, Any] = advertised if advertised is not None else {}
         self.session_state = session_state
         self.request_id = request_id
         self.params = params
@@ -66,6 +70,17 @@ class Context(HostCalls):
     def grant(self) -> GrantState:
         """What the host grants now."""
         return self.policy.grant
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the host still waits for the answer to this request. It may have taken the request back, or be gone.
+        Always false outside of requests."""
+        if self.request_id is None or self.ended or self.connection.is_closed:
+            return False
+        try:
+            return self.connection._peer.wants(self.request_id)
+        except LocalProtocolError:
+            return False
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tells the host how far the call is (MCP progress). Nothing is sent when the host did not ask for it, or

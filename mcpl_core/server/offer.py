@@ -84,10 +84,12 @@ class DeclaredHandler(NamedTuple):
 
     Attributes:
         ordered: whether the messages behind wait; ``None``: the method table says.
+        feature_set: the name of the set that the method belongs to, if any.
     """
 
     function: ServerHandler
     ordered: bool | None = None
+    feature_set: str | None = None
 
 
 @dataclass(slots=True)
@@ -122,6 +124,7 @@ class Offer:
     handlers: dict[str, DeclaredHandler] = field(default_factory=dict)
     on_connect: list[ServerHandler] = field(default_factory=list)
     on_ready: list[ServerHandler] = field(default_factory=list)
+    on_policy: list[ServerHandler] = field(default_factory=list)
     on_close: list[ServerHandler] = field(default_factory=list)
     receipt_hook: ReceiptHook | None = None
     validate: ArgumentCheck | None = None

@@ -78,6 +78,7 @@ class ServerSession:
         host: the host's ``clientInfo`` as received.
         protocol_version: the MCP version of the handshake; empty before it.
         mcpl: the host speaks MCPL; false until it said so.
+        advertised: the host's ``experimental.mcpl`` object as received (SPEC 5.2); empty without one.
         state: the application's own, for this connection.
     """
 
@@ -91,6 +92,7 @@ class ServerSession:
         self.host: dict[str, Any] = {}
         self.protocol_version = ""
         self.mcpl = False
+        self.advertised: dict[str, Any] = {}
         self.state: dict[str, Any] = {}
         #: The event loop's thread: what changes what is offered must be called from it.
         self.thread = get_ident()
@@ -164,6 +166,7 @@ class ServerSession:
             host=self.host,
             protocol_version=self.protocol_version,
             mcpl=self.mcpl,
+            advertised=self.advertised,
             session_state=self.state,
             request_id=request.id if isinstance(request, Request) else None,
             params=params,
@@ -200,7 +203,8 @@ class ServerSession:
         if entry is None:
             return None
         if self.by_grant:
-            return self.policy.denial(entry)
+            handler = self.offer.handlers.get(name)
+            return self.policy.denial(entry, None if handler is None else handler.feature_set)
         # Without MCPL there is no grant: tools are MCP's own, the rest does not exist (SPEC 3.2).
         if name != method.TOOLS_CALL and (entry.capabilities or entry.extension):
             return MethodNotFound(message=f"{name} needs a host that speaks MCPL")
@@ -232,7 +236,9 @@ class ServerSession:
         wanted = params.protocol_version
         self.protocol_version = wanted if wanted in SUPPORTED_PROTOCOL_VERSIONS else SUPPORTED_PROTOCOL_VERSIONS[-1]
         self.host = request.params["clientInfo"]
-        self.mcpl = isinstance(mcpl_manifest(params.capabilities), dict)
+        advertised = mcpl_manifest(params.capabilities)
+        self.mcpl = isinstance(advertised, dict)
+        self.advertised = advertised if isinstance(advertised, dict) else {}
         manifest = self.offer.tracker.snapshot()
         if self.mcpl:
             # It knows this manifest from the handshake: only a later one is announced (SPEC 17.10).
@@ -301,6 +307,11 @@ class ServerSession:
     def _policy_changed(self) -> None:
         self.calls.policy_changed()
         self.offer.outbox.reassign(self.principal)
+        for hook in tuple(self.offer.on_policy):
+            try:
+                hook(self.context())
+            except Exception as exc:
+                self.connection.report(exc)
 
     # ------------------------------------------------------------------------------------ what the session knows itself
 

@@ -188,7 +188,7 @@ def tool_from_function(
 def _is_context(hint: Any) -> bool:
     if get_origin(hint) in (Annotated, Union, UnionType):
         return any(_is_context(part) for part in get_args(hint))
-    return hint is Context
+    return isinstance(hint, type) and issubclass(hint, Context)
 
 
 def _whole_parameter(signature: Signature, name: str, context: str | None) -> str | None:

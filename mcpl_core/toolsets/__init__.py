@@ -1,6 +1,6 @@
-"""Toolsets: tools that come and go, with instances that belong to a principal, for every host (SPEC_NOTES R-toolsets-1).
+"""Toolsets: tools that come and go, with instances that belong to a principal, for every host.
 
-Not part of the SPEC's text: RFC-014 and RFC-015 are unpublished, and the shapes are provisional.
+Beyond SPEC 0.5: RFC-014 and RFC-015 are unpublished, and the shapes are provisional (SPEC_NOTES R-toolsets-1).
 """
 
 from .checking import Checker, Validate

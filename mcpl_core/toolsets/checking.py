@@ -5,8 +5,8 @@ none is given (``schemas``).
 
 ``validate=`` receives one JSON Schema, a plain JSON object: the ``inputSchema`` of a tool, or the options schema of a
 toolset. It is called once for each schema, when the tool or toolset is declared, and returns a ``Checker`` for values
-of it; what it raises, the declaration raises. For each call the checker first gets ``fill(value)`` with the arguments as
-received (always an object) and returns them with defaults filled in, the same object or another; then
+of it; what it raises, the declaration raises. For each call the checker first gets ``fill(value)`` with the arguments
+as received (always an object) and returns them with defaults filled in, the same object or another; then
 ``check(value)`` with what ``fill`` returned, and the tool gets that. ``check`` returns nothing, or raises
 ``InvalidValueError`` (``SchemaViolation`` is one), whose ``path`` and ``detail`` the host's model reads; whatever else
 it raises is reported, and the call fails. Both are called in the event loop and must not wait.

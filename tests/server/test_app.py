@@ -116,6 +116,7 @@ def test_a_decorator_gives_the_function_back() -> None:
         made.handler("channels/publish"),
         made.on_connect,
         made.on_ready,
+        made.on_policy,
         made.on_close,
     ):
         assert register(say) is say
@@ -129,6 +130,15 @@ def test_names_of_tools_are_taken_once() -> None:
     made.remove_tool("say")
     made.remove_tool("say")
     made.add_tool(tool_from_function(say))
+
+
+def test_a_handler_belongs_to_a_set_that_uses_what_its_method_needs() -> None:
+    made = server()
+    for name, feature_set in [("tools/call", "s.push"), ("tools/call", "s.none"), ("x/own", "s.push")]:
+        with pytest.raises(LocalProtocolError):
+            made.handler(name, feature_set=feature_set)
+    made.feature_set("s.call", "Call", uses=["tools"])
+    made.handler("tools/call", feature_set="s.call")(say)
 
 
 @pytest.mark.parametrize(

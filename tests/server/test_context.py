@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
-from mcpl_core import method
+from mcpl_core import Request, method
 from mcpl_core.protocol import ToolsCallParams
 from mcpl_core.server import Context
 from tests.server.host_calls import End, ends, quiet
@@ -75,3 +76,54 @@ async def test_meta_is_an_object() -> None:
     async with ends() as end:
         assert [context(end, params(meta)).meta for meta in ({"a": 1}, None, 3)] == [{"a": 1}, {}, {}]
         assert context(end, {"plain": 1}).meta == {}
+
+
+async def test_whether_the_answer_is_wanted() -> None:
+    async with ends() as end:
+        seen: list[bool] = []
+
+        async def handle(request: Request) -> dict[str, Any]:
+            ctx = Context(
+                end.calls,
+                principal="p",
+                host={},
+                protocol_version="2025-11-25",
+                mcpl=True,
+                session_state={},
+                request_id=request.id,
+            )
+            seen.append(ctx.wanted)
+            try:
+                await anyio.sleep_forever()
+            finally:
+                seen.append(ctx.wanted)
+                ctx.ended = True
+                seen.append(ctx.wanted)
+            return {}
+
+        end.tasks.start_soon(end.calls.connection.serve, {"tools/call": handle})
+        with anyio.move_on_after(5) as giving_up:
+            end.tasks.start_soon(_cancel_when, giving_up, seen)
+            await end.host.send_request("tools/call", {})
+        while len(seen) < 3:
+            await quiet()
+        assert seen == [True, False, False]
+        assert not context(end).wanted
+        answered = Context(
+            end.calls,
+            principal="p",
+            host={},
+            protocol_version="2025-11-25",
+            mcpl=True,
+            session_state={},
+            request_id=99,
+        )
+        assert not answered.wanted
+        await end.calls.connection.aclose()
+        assert not answered.wanted
+
+
+async def _cancel_when(scope: anyio.CancelScope, seen: list[bool]) -> None:
+    while not seen:
+        await quiet()
+    scope.cancel()

@@ -812,3 +812,52 @@ async def test_chunks_that_nobody_waits_for_are_nothing() -> None:
         await host.settled()
         assert [type(exc) for exc in reported] != []
         assert all(isinstance(exc, RpcError) for exc in reported)
+
+
+async def test_on_policy_is_called_at_once_and_before_the_receipt() -> None:
+    made = server()
+    heard: list[tuple[bool, bool]] = []
+    reported: list[BaseException] = []
+    made.on_policy(lambda ctx: 1 / 0)
+    made.on_policy(lambda ctx: heard.append((ctx.grant.ready, ctx.allows("pushEvents"))))
+
+    @made.on_connect
+    async def watch(ctx: Context) -> None:
+        ctx.connection.on_error(reported.append)
+
+    async with hosted(made) as host:
+        await host.begin("tools", "pushEvents")
+        await host.grant("tools")
+        await host.notify("featureSets/update", {"disabled": ["s.all"]})
+        await host.settled()
+        made.feature_set("s.more", "More", uses=["tools"])
+        assert heard == [(True, True), (True, False), (True, False), (True, False)]
+    assert {type(error) for error in reported} == {ZeroDivisionError}
+
+
+async def test_what_a_host_advertises_is_known_to_handlers() -> None:
+    made = server()
+    seen: list[dict[str, Any]] = []
+    made.handler("x/look")(lambda ctx, params: seen.append(ctx.advertised))
+    for experimental in ({"mcpl": {"version": "0.5", "own": [1]}}, {"mcpl": True}, {}):
+        async with hosted(made) as host:
+            await host.result("initialize", {**PLAIN, "capabilities": {"experimental": experimental}})
+            await host.ask("x/look")
+    assert seen == [{"version": "0.5", "own": [1]}, {}, {}]
+
+
+async def test_a_method_of_a_feature_set_is_refused_on_arrival_after_its_capability() -> None:
+    made = server()
+    made.feature_set("s.own", "Own", uses=["tools"])
+    made.handler("tools/call", feature_set="s.own")(lambda ctx, params: {"content": []})
+    async with hosted(made) as host:
+        await host.begin(disabled=["s.own"])
+        assert (await host.error("tools/call", {"name": 1}))["code"] == -32002
+        await host.grant("tools", disabled=["s.own"])
+        error = await host.error("tools/call", {"name": 1})
+        assert (error["code"], error["data"]["featureSet"]) == (-32001, "s.own")
+        await host.grant("tools")
+        assert await host.result("tools/call", {"name": "any"}) == {"content": []}
+    async with hosted(made) as plain:
+        await plain.initialize(mcpl=False)
+        assert await plain.result("tools/call", {"name": "any"}) == {"content": []}

@@ -17,6 +17,10 @@ from mcpl_core.server import Context, ServerTool, tool_from_function
 CTX = cast("Context", object())
 
 
+class _RicherContext(Context):
+    """What a product on top of this one gives its tools."""
+
+
 class Point(msgspec.Struct):
     x: int
     y: int = 0
@@ -159,7 +163,9 @@ def test_the_context_is_found_wherever_it_stands() -> None:
     def maybe(a: int, where: Optional[Context] = None) -> None: ...  # noqa: UP045
     def marked(where: Annotated[Context, "the context"], a: int) -> None: ...
 
-    for function in (last, maybe, marked):
+    def richer(a: int, where: _RicherContext) -> None: ...
+
+    for function in (last, maybe, marked, richer):
         tool = tool_from_function(function)
         assert list(tool.input_schema["properties"]) == ["a"]
         assert tool.bind({"a": 1}, CTX) == {"a": 1, "where": CTX}
