@@ -134,7 +134,7 @@ def test_names_of_tools_are_taken_once() -> None:
 
 def test_a_handler_belongs_to_a_set_that_uses_what_its_method_needs() -> None:
     made = server()
-    for name, feature_set in [("tools/call", "s.push"), ("tools/call", "s.none"), ("x/own", "s.push")]:
+    for name, feature_set in [("tools/call", "s.none"), ("channels/publish", "s.push"), ("x/own", "s.push")]:
         with pytest.raises(LocalProtocolError):
             made.handler(name, feature_set=feature_set)
     made.feature_set("s.call", "Call", uses=["tools"])
