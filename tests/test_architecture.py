@@ -24,7 +24,7 @@ LAYERS = {
     "grants": 3, "receipts": 3, "negotiation": 3, "manifest": 3, "inbox": 3,
     "connection": 4, "constructors": 4, "dispatch": 4, "intake": 4, "listening": 4, "observers": 4,
     "options": 4, "outlet": 4, "timeouts": 4, "transports": 4, "": 4,
-    "host": 5, "server": 5, "relay": 5, "testing": 5,
+    "host": 5, "server": 5, "relay": 5, "schemas": 5, "testing": 5,
     "toolsets": 6, "mcp": 6, "catalog": 6, "approvals": 6,
     "cli": 7, "__main__": 7,
 }  # fmt: skip
