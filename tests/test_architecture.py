@@ -50,9 +50,11 @@ SIBLINGS = {
     "": {"connection", "dispatch", "listening", "options", "transports"},
     "__main__": {"cli"},
 }
-EXTRAS = {"jsonpatch", "jsonpointer", "jsonschema_rs", "mcp", "psycopg", "typer", "rich"}
-#: Takes longer to import than the rest together (the WebSocket library); loaded where it is first needed.
-SLOW = {f"{PACKAGE}.transports.websocket"}
+EXTRAS = {
+    "jsonpatch", "jsonpointer", "jsonschema_rs", "mcp", "mcp_types", "psycopg", "rich", "starlette", "typer", "uvicorn",
+}  # fmt: skip
+#: Takes longer to import than the rest together (the WebSocket library, the official SDK); loaded where it is needed.
+SLOW = {f"{PACKAGE}.transports.websocket", f"{PACKAGE}.mcp.serving.http_server"}
 BACKENDS = {"asyncio", "trio", "outcome", "uvloop"}
 IMPURE = {
     "anyio", "asyncio", "io", "logging", "os", "pathlib", "random", "secrets", "selectors", "socket",

@@ -1,0 +1,146 @@
+"""Running one served call, from the request to the result.
+
+Owns: the order (middleware, credentials, the tool, middleware again, cleanups), what of a failure the caller reads, and
+the bound on it. Does not own: each of the steps, and which tools there are.
+
+Whatever goes wrong with a call is a result that the model reads (``isError``), never an error of the protocol, and
+never the end of the server.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+from msgspec import Raw
+
+from ...errors import InvalidValueError, McplError, UnencodableError
+from ...server.calling import Caller
+from ...server.results import ToolError, error_result, tool_result
+from ...server.schemas import ResultSchema
+from .call import ToolCall
+from .credentials import CallCredentials, resolve_credentials
+from .middleware import Deny, Failed, MiddlewareChain
+from .tools import needs_of
+
+__all__ = ("MAX_ERROR_TEXT", "CallRunner", "failed_call", "unknown_tool")
+
+#: Characters of a failure that a caller reads.
+MAX_ERROR_TEXT: Final = 2_000
+
+#: Names that the answer to an unknown tool lists.
+_MAX_NAMES = 100
+
+#: Seconds for the cleanups of one call.
+_CLEANUP_TIMEOUT = 5.0
+
+_logger = logging.getLogger("mcpl_core.mcp.serving")
+
+
+def _log(error: BaseException) -> None:
+    foreign = not isinstance(error, McplError | ToolError)
+    _logger.warning("%s: %s", type(error).__name__, error, exc_info=error if foreign else None)
+
+
+@dataclass(frozen=True, slots=True)
+class CallRunner:
+    """Runs calls.
+
+    Attributes:
+        chain: the middleware.
+        credentials: the provider of what tools need; ``None``: none of them needs anything.
+        caller: runs functions of the application.
+        report: is told what went wrong inside.
+    """
+
+    chain: MiddlewareChain
+    caller: Caller
+    credentials: CallCredentials | None = None
+    report: Callable[[BaseException], object] = _log
+
+    async def run(self, call: ToolCall) -> Raw:
+        """The result of the call, as JSON text."""
+        call.run = self.caller.call
+        try:
+            refusal = await self.chain.before(call, self.caller.call, self.report) or await self._provide(call)
+            if refusal is not None:
+                return failed_call(refusal)
+            return await self._execute(call)
+        finally:
+            call._ended = True
+            call.credentials = {}
+            await self._clean_up(call)
+
+    async def _provide(self, call: ToolCall) -> str | None:
+        if getattr(call.tool, "requires_consent", False):
+            return f"{call.name} did not run: somebody has to agree to each call, and over MCP there is nobody to ask"
+        needs = needs_of(call.tool)
+        if not needs:
+            return None
+        if self.credentials is None:
+            return f"{call.name} did not run: there are no credentials for {needs[0].service}"
+        return await resolve_credentials(call, needs, self.credentials, self.report)
+
+    async def _execute(self, call: ToolCall) -> Raw:
+        outcome: Any
+        try:
+            outcome = await self.caller.call(call.tool.execute, call.arguments, call)
+        except Exception as exc:
+            outcome = Failed(exc)
+        outcome = await self.chain.after(call, outcome, self.caller.call, self.report)
+        if isinstance(outcome, Deny):
+            return failed_call(outcome.reason)
+        if isinstance(outcome, Failed):
+            if not isinstance(outcome.error, ToolError):
+                self.report(outcome.error)
+            return failed_call(_message(call, outcome.error))
+        return self._result(call, outcome)
+
+    def _result(self, call: ToolCall, value: Any) -> Raw:
+        try:
+            # Nothing is an empty text: a result has content (MCP).
+            return tool_result(_promised(call.tool), "" if value is None else value)
+        except (InvalidValueError, UnencodableError) as exc:
+            self.report(exc)
+            return failed_call(f"{call.name} gave a result that cannot be sent: {exc}")
+
+    async def _clean_up(self, call: ToolCall) -> None:
+        cleanups = call._cleanups[::-1]
+        if not cleanups:
+            return
+        with anyio.move_on_after(_CLEANUP_TIMEOUT, shield=True):
+            for cleanup in cleanups:
+                try:
+                    await self.caller.call(cleanup)
+                except Exception as exc:
+                    self.report(exc)
+
+
+def failed_call(text: str) -> Raw:
+    """A result that says what went wrong, at most ``MAX_ERROR_TEXT`` characters of it."""
+    return error_result(text if len(text) <= MAX_ERROR_TEXT else text[: MAX_ERROR_TEXT - 1] + "\N{HORIZONTAL ELLIPSIS}")
+
+
+def unknown_tool(name: str, served: Sequence[str]) -> Raw:
+    """The answer to a call of a tool that is not served, with the names of those that are."""
+    more = f" and {len(served) - _MAX_NAMES} more" if len(served) > _MAX_NAMES else ""
+    names = ", ".join(served[:_MAX_NAMES]) + more if served else "none"
+    return failed_call(f"there is no tool {name[:128]!r}; served are: {names}")
+
+
+def _message(call: ToolCall, error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, ToolError):
+        return text
+    return f"{call.name} failed: {text}" if text else f"{call.name} failed ({type(error).__name__})"
+
+
+def _promised(tool: Any) -> ResultSchema:
+    promised = getattr(tool, "promised", None)
+    if isinstance(promised, ResultSchema):
+        return promised
+    schema = getattr(tool, "output_schema", None)
+    return ResultSchema(dict(schema)) if isinstance(schema, Mapping) else ResultSchema()

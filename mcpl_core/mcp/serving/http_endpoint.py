@@ -1,0 +1,148 @@
+"""Streamable HTTP, as a way to be reached: what it is made of, checked before anything listens.
+
+Owns: the options, the address, and that a missing library or an event loop that cannot serve HTTP is said at once. Does
+not own: the requests that are let in (``http_policy``), and serving them (``http_server``, which needs the official SDK
+and is loaded when an endpoint is made).
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import anyio
+
+from ...errors import InvalidValueError, TransportError
+from ..errors import McpExtraMissingError
+from .answers import Answers
+from .endpoints import Endpoint
+from .errors import McpUnsupportedError
+from .http_policy import Allowed, IncomingRequest, is_loopback_host, make_http_policy
+
+__all__ = ("DEFAULT_GRACE", "DEFAULT_MAX_BODY_BYTES", "Authenticate", "HttpEndpoint", "http_transport")
+
+#: Bytes of a request's body, past which it is refused (413).
+DEFAULT_MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+
+#: Seconds that calls under way have to finish when the server stops.
+DEFAULT_GRACE: Final = 5.0
+
+#: Connections that wait in the kernel until they are accepted.
+_BACKLOG: Final = 128
+
+#: Tells who calls, sync or async; ``None``: nobody we know.
+Authenticate = Callable[[IncomingRequest], Any]
+
+_logger = logging.getLogger("mcpl_core.mcp.serving")
+
+
+class HttpEndpoint(Endpoint):
+    """Serves Streamable HTTP without sessions: every request stands for itself, so any number of replicas may stand
+    behind one address. Clients of the handshake era and of the era without one are served alike.
+
+    Args:
+        port: the port; 0 for a free one, which ``port`` then is.
+        host: a name or an address of this machine.
+        path: the only path that is served.
+        allowed_origins, allowed_hosts: see ``make_http_policy``.
+        authenticate: see ``Authenticate``; what it returns is the ``principal``. Left out: everybody is ``"local"``.
+        max_body_bytes: the largest body of a request, in bytes.
+        grace: seconds for calls under way when it stops; then they are cancelled.
+
+    Raises:
+        McpExtraMissingError: the official SDK is not installed.
+        McpUnsupportedError: trio runs (``event-loop``): the HTTP server needs asyncio.
+        InvalidValueError: a value is outside its range.
+    """
+
+    kind = "http"
+
+    def __init__(
+        self,
+        port: int,
+        *,
+        host: str = "127.0.0.1",
+        path: str = "/mcp",
+        allowed_origins: Allowed = None,
+        allowed_hosts: Allowed = None,
+        authenticate: Authenticate | None = None,
+        max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+        grace: float = DEFAULT_GRACE,
+    ) -> None:
+        try:
+            from .http_server import HttpServer
+        except ModuleNotFoundError as exc:
+            raise McpExtraMissingError("serving MCP over HTTP", exc.name or "mcp") from exc
+        _require_asyncio()
+        if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
+            raise InvalidValueError("port", "a port is a whole number between 0 and 65535")
+        if not isinstance(max_body_bytes, int) or max_body_bytes < 1:
+            raise InvalidValueError("max_body_bytes", "a number of bytes above zero is wanted")
+        self._policy = make_http_policy(
+            path=path, host=host, allowed_hosts=allowed_hosts, allowed_origins=allowed_origins
+        )
+        self._open_names = allowed_hosts is None and not is_loopback_host(host)
+        self._where = (host, port)
+        self._server = HttpServer(self._policy, authenticate, max_body_bytes, grace)
+        self.address: tuple[str, int] | None = None
+
+    @property
+    def port(self) -> int:
+        """The real port, once it can be reached.
+
+        Raises:
+            AttributeError: it cannot be reached yet.
+        """
+        if self.address is None:
+            raise AttributeError("it was not started")
+        return self.address[1]
+
+    async def run(self, answers: Answers, ready: Callable[[], None]) -> None:
+        _require_asyncio()
+        listening = await self._bind()
+        try:
+            self.address = listening.getsockname()[:2]
+            if self._open_names:
+                _logger.warning(
+                    "MCP over HTTP at %s:%s is served under every host name; name them in allowed_hosts", *self.address
+                )
+            await self._server.serve(answers, listening, ready)
+        finally:
+            listening.close()
+
+    async def stop(self) -> None:
+        self._server.stop()
+
+    async def _bind(self) -> socket.socket:
+        host, port = self._where
+        try:
+            infos = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, _, _, _, address = infos[0]
+            listening = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                with suppress(OSError):
+                    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listening.bind(address)
+                listening.listen(_BACKLOG)
+                listening.setblocking(False)
+            except BaseException:
+                listening.close()
+                raise
+        except (OSError, UnicodeError) as exc:
+            raise TransportError(f"http://{host}:{port}: {getattr(exc, 'strerror', None) or exc}") from exc
+        return listening
+
+
+def http_transport(port: int, **options: Any) -> HttpEndpoint:
+    """Streamable HTTP at ``port``; takes the options of ``HttpEndpoint``, and raises what it raises."""
+    return HttpEndpoint(port, **options)
+
+
+def _require_asyncio() -> None:
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        raise McpUnsupportedError("event-loop", "serving MCP over HTTP needs asyncio; this is trio")

@@ -1,0 +1,284 @@
+"""Serving Streamable HTTP with the official SDK and uvicorn. Needs both; loaded when an HTTP endpoint is made.
+
+Owns: the ASGI application in front of the SDK's, the way from the SDK's requests to our answers and back, and the life
+of the HTTP server. Does not own: MCP over HTTP itself, in both eras, which is the SDK's: content negotiation, the limit
+of the body, the envelope of requests, routing headers, streams and keep-alive.
+
+The answers go round the SDK's own models of results: these drop members that they do not know and nulls in schemas, and
+what is served goes out as it is. The envelope that the era without a handshake asks for is therefore added here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from inspect import isawaitable
+from typing import Any, Final
+
+import mcp_types as types
+import uvicorn
+from mcp.server import ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from mcp_types.methods import CACHEABLE_METHODS
+from msgspec import Raw
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from ...errors import RpcError
+from ...wire.values import decode_value, has_surrogate_escape
+from .answers import Answers, is_modern
+from .call import LOCAL_PRINCIPAL, Notify, Peer
+from .http_policy import HttpPolicy, HttpRefusal, IncomingRequest
+
+__all__ = ("HttpServer",)
+
+#: Where the caller stands in the ASGI scope.
+_PEER: Final = "mcpl.peer"
+
+#: Print messages, headers or bodies at their debug level.
+_LOUD_LOGGERS: Final = (
+    "mcp.server.lowlevel.server",
+    "mcp.server.runner",
+    "mcp.server.streamable_http",
+    "mcp.shared.jsonrpc_dispatcher",
+    "sse_starlette.sse",
+)
+
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+_UNAUTHENTICATED: Final = HttpRefusal(401, "authentication is required", (("www-authenticate", "Bearer"),))
+_FAILED: Final = HttpRefusal(500, "the server failed")
+
+_logger = logging.getLogger("mcpl_core.mcp.serving")
+
+
+class HttpServer:
+    """One HTTP server; serves once.
+
+    Args:
+        policy: which requests are let in.
+        authenticate: tells who calls; ``None``: everybody is ``"local"``.
+        max_body_bytes: the largest body of a request.
+        grace: seconds for calls under way when it stops.
+    """
+
+    def __init__(
+        self, policy: HttpPolicy, authenticate: Callable[[Any], Any] | None, max_body_bytes: int, grace: float
+    ) -> None:
+        self._policy = policy
+        self._authenticate = authenticate
+        self._max_body_bytes = max_body_bytes
+        self._grace = grace
+        self._uvicorn: _Uvicorn | None = None
+        self._stopped = False
+
+    async def serve(self, answers: Answers, listening: socket.socket, ready: Callable[[], None]) -> None:
+        """Serves at a listening socket until stopped."""
+        manager = StreamableHTTPSessionManager(
+            _SdkServer(answers), stateless=True, max_request_body_size=self._max_body_bytes
+        )
+        config = uvicorn.Config(
+            _Application(manager, self._policy, self._authenticate),
+            http="h11",
+            ws="none",
+            loop="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            # A number of seconds like any other, whatever its type says.
+            timeout_graceful_shutdown=self._grace,  # type: ignore[arg-type]
+        )
+        self._uvicorn = _Uvicorn(config, ready)
+        with _discreet_libraries():
+            async with manager.run():
+                if not self._stopped:
+                    await self._uvicorn.serve(sockets=[listening])
+
+    def stop(self) -> None:
+        """Ends ``serve``: nothing more is accepted, calls under way have the grace to finish."""
+        self._stopped = True
+        if self._uvicorn is not None:
+            self._uvicorn.should_exit = True
+
+
+class _Uvicorn(uvicorn.Server):
+    """The signals of the process are the application's, and being up is told."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+
+class _Application:
+    """The ASGI application: everything that can be told by a request's head is told before its body is read."""
+
+    def __init__(
+        self,
+        manager: StreamableHTTPSessionManager,
+        policy: HttpPolicy,
+        authenticate: Callable[[Any], Any] | None,
+    ) -> None:
+        self._manager = manager
+        self._policy = policy
+        self._authenticate = authenticate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = _incoming(scope)
+        refusal = self._policy.refusal(request)
+        if refusal is None:
+            principal = await self._principal(request)
+            refusal = principal if isinstance(principal, HttpRefusal) else None
+        if refusal is not None:
+            response = PlainTextResponse(refusal.text + "\n", refusal.status, dict(refusal.headers))
+            await response(scope, receive, send)
+            return
+        scope[_PEER] = (principal, request.headers)
+        await self._manager.handle_request(scope, receive, send)
+
+    async def _principal(self, request: IncomingRequest) -> Any:
+        if self._authenticate is None:
+            return LOCAL_PRINCIPAL
+        try:
+            principal = self._authenticate(request)
+            if isawaitable(principal):
+                principal = await principal
+        except Exception:
+            _logger.exception("authenticate failed")
+            return _FAILED
+        # True and False are what a predicate says that only lets in, or does not.
+        if principal is True:
+            return LOCAL_PRINCIPAL
+        return _UNAUTHENTICATED if principal is None or principal is False else principal
+
+
+def _incoming(scope: Scope) -> IncomingRequest:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    client = scope.get("client")
+    peer = f"{client[0]}:{client[1]}" if client else ""
+    return IncomingRequest(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers, peer)
+
+
+class _SdkServer(Server[Any]):
+    """The SDK's server, whose requests for what we serve are answered by us."""
+
+    def __init__(self, answers: Answers) -> None:
+        identity = answers.identity
+        super().__init__(
+            identity.name,
+            version=identity.version,
+            title=identity.title,
+            instructions=identity.instructions,
+            get_tool_input_schema=answers.input_schema,
+        )
+        self._answers = answers
+        # Where the schema of a called tool depends on who calls, the SDK lists the tools for him.
+        self.add_request_handler("tools/list", types.RequestParams, lambda ctx, params: self._answer(ctx))
+        self.middleware.append(self._serve)
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> types.ServerCapabilities:
+        return types.ServerCapabilities.model_validate(self._answers.capabilities())
+
+    async def _serve(
+        self,
+        ctx: ServerRequestContext[Any, Any],
+        call_next: Callable[[ServerRequestContext[Any, Any]], Awaitable[Any]],
+    ) -> Any:
+        if ctx.request_id is None or not self._answers.serves(ctx.method):
+            return await call_next(ctx)
+        return await self._answer(ctx)
+
+    async def _answer(self, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+        params = None if ctx.params is None else dict(ctx.params)
+        try:
+            raw = await self._answers.answer(ctx.method, params, _peer(ctx), _notifier(ctx))
+        except RpcError as exc:
+            raise MCPError(exc.code, exc.message, exc.data) from exc
+        except Exception as exc:
+            self._answers.runner.report(exc)
+            raise MCPError(types.INTERNAL_ERROR, "Internal error") from exc
+        result = _sendable(raw)
+        return self._enveloped(ctx.method, result) if is_modern(ctx.protocol_version) else result
+
+    def _enveloped(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
+        meta = {types.SERVER_INFO_META_KEY: self.server_info_stamp, **(result.get("_meta") or {})}
+        # Nobody here can say for how long, or for whom else, an answer holds.
+        caching = {"ttlMs": 0, "cacheScope": "private"} if method in CACHEABLE_METHODS else {}
+        return {"resultType": "complete", **caching, **result, "_meta": meta}
+
+
+def _sendable(raw: Raw) -> dict[str, Any]:
+    """The result as the SDK and its clients read it: a lone surrogate, which JSON can carry and they cannot, becomes
+    a replacement character."""
+    result: dict[str, Any] = decode_value(raw)
+    if has_surrogate_escape(bytes(raw)):
+        result = json.loads(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", json.dumps(result, ensure_ascii=False)))
+    return result
+
+
+def _peer(ctx: ServerRequestContext[Any, Any]) -> Peer:
+    request = ctx.request
+    assert isinstance(request, Request)
+    principal, headers = request.scope[_PEER]
+    client = _meta(ctx.params).get(types.CLIENT_INFO_META_KEY)
+    return Peer(principal, "http", ctx.protocol_version, client if isinstance(client, dict) else None, headers)
+
+
+def _meta(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    meta = (params or {}).get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _notifier(ctx: ServerRequestContext[Any, Any]) -> Notify:
+    async def notify(method: str, params: dict[str, Any]) -> None:
+        progress = types.ProgressNotification(params=types.ProgressNotificationParams.model_validate(params))
+        await ctx.session.send_notification(progress, related_request_id=ctx.request_id)
+
+    return notify
+
+
+class _NoDebug(logging.Filter):
+    """One per server, so that each takes away what it put there and nothing else."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno > logging.DEBUG
+
+
+@contextmanager
+def _discreet_libraries() -> Iterator[None]:
+    """While this block runs, libraries do not print what is in requests and answers for debugging."""
+    filter = _NoDebug()
+    loggers = [logging.getLogger(name) for name in _LOUD_LOGGERS]
+    for logger in loggers:
+        logger.addFilter(filter)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(filter)

@@ -1,0 +1,105 @@
+"""Starting and stopping what serves.
+
+Owns: the task that an endpoint runs in, that it is up when starting returns, and that stopping ends it in a bounded
+time. Does not own: the endpoints.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ...errors import LocalProtocolError
+from .answers import Answers
+from .endpoints import Endpoint
+
+__all__ = ("Runner",)
+
+#: Seconds that an endpoint may take to stop beyond its own bounds; then it is cancelled.
+_STOP_TIMEOUT: Final = 10.0
+
+
+class Runner:
+    """Runs one endpoint, in tasks of its own. An async context manager: what it began ends with it."""
+
+    def __init__(self) -> None:
+        self._tasks: TaskGroup | None = None
+        self._endpoint: Endpoint | None = None
+        self._settled = anyio.Event()
+        self._ended = anyio.Event()
+        self._failure: BaseException | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._tasks is not None:
+            raise LocalProtocolError("this is entered once")
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        assert self._tasks is not None
+        try:
+            with anyio.CancelScope(shield=True):
+                await self.stop()
+        finally:
+            # The caller's exception is not handed to the group: it would come back wrapped in an ExceptionGroup.
+            self._tasks.cancel_scope.cancel()
+            await self._tasks.__aexit__(None, None, None)
+
+    @property
+    def started(self) -> bool:
+        """Whether an endpoint was started, be it stopped meanwhile or not."""
+        return self._endpoint is not None
+
+    async def start(self, endpoint: Endpoint, answers: Answers) -> None:
+        """Starts the endpoint; returns when it can be reached.
+
+        Raises:
+            LocalProtocolError: this was not entered, or another one was started.
+            McplError: it cannot be reached; whatever kept it from that.
+        """
+        if self._tasks is None:
+            raise LocalProtocolError("enter it first (async with): what serves ends with the block")
+        if self._endpoint is not None:
+            raise LocalProtocolError("it was started already; one server is one transport")
+        self._endpoint = endpoint
+        self._tasks.start_soon(self._run, endpoint, answers, name=f"mcp {endpoint.kind}")
+        await self._settled.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _run(self, endpoint: Endpoint, answers: Answers) -> None:
+        try:
+            await endpoint.run(answers, self._settled.set)
+        except Exception as exc:
+            self._failure = exc
+        finally:
+            self._settled.set()
+            self._ended.set()
+
+    async def wait(self) -> None:
+        """Returns when the endpoint has ended, by itself or stopped.
+
+        Raises:
+            McplError: what it ended of, if it failed.
+        """
+        await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def stop(self) -> None:
+        """Stops the endpoint, and returns when it has ended. Any number of times, from any task; without a start it
+        does nothing."""
+        if self._endpoint is None:
+            return
+        with anyio.move_on_after(_STOP_TIMEOUT):
+            await self._endpoint.stop()
+            await self._ended.wait()
+            return
+        assert self._tasks is not None
+        self._tasks.cancel_scope.cancel()
