@@ -46,7 +46,8 @@ class Contender(NamedTuple):
         scenarios: link -> the scenarios, in which it takes part.
         loops: the event loops that it runs on.
         needs: modules that must be installed.
-        settings: names of environment variables that must be set, with a path that exists.
+        settings: environment variables that must name a file: for each link, or under ``""`` for all.
+        flood_limit: see ``Order``.
     """
 
     name: str
@@ -55,7 +56,8 @@ class Contender(NamedTuple):
     scenarios: Mapping[str, tuple[str, ...]]
     loops: tuple[str, ...] = ("asyncio",)
     needs: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
+    settings: Mapping[str, str] = {}
+    flood_limit: int = 1 << 62
 
 
 class Run(NamedTuple):
@@ -75,35 +77,73 @@ _WIRE = ("A", "B", "C", "D1", "D16", "E", "F")
 _NO_STALL = _WIRE[:-1]
 _SMALL = ("A", "B", "C", "E")
 _LOOPS = ("asyncio", "uvloop", "trio")
+_ON_ASYNCIO = _LOOPS[:2]
+_TS = {"": "MCPL_TS_CORE", "ws": "MCPL_TS_WS"}
+_TS_PROGRAM = "typescript_core.mjs"
 
 CONTENDERS: Final = (
-    Contender("floor", "floor", "", {"stdio": _WIRE}, _LOOPS[:2], ("msgspec",)),
+    Contender("floor", "floor", "", {"stdio": _WIRE}, _ON_ASYNCIO),
+    Contender("floor, blocking", "blocking", "", {"stdio": _NO_STALL}),
+    Contender("websockets", "websockets_alone", "", {"ws": _NO_STALL}, _ON_ASYNCIO),
     Contender("mcpl_core", "core", "pull", {"stdio": _WIRE, "ws": _NO_STALL, "memory": _NO_STALL}, _LOOPS),
-    Contender("mcpl_core router", "core", "router", {"stdio": _SMALL}, _LOOPS[:2]),
-    Contender("mcpl_core inline", "core", "inline", {"stdio": _SMALL}, _LOOPS[:2]),
+    Contender("mcpl_core router", "core", "router", {"stdio": _SMALL, "ws": _SMALL}, _ON_ASYNCIO),
+    Contender("mcpl_core inline", "core", "inline", {"stdio": _SMALL, "ws": _SMALL}, _ON_ASYNCIO),
+    Contender("TypeScript core", _TS_PROGRAM, "", {"stdio": (*_WIRE, "G"), "ws": _NO_STALL}, settings=_TS),
+    Contender("TypeScript core, timer", _TS_PROGRAM, "timer", {"stdio": ("C",)}, settings=_TS),
+    Contender("mcp", "mcp_sdk", "session", {"stdio": _WIRE}, needs=("mcp",)),
+    Contender("pygls", "pygls_generic", "", {"stdio": _WIRE}, needs=("pygls",), flood_limit=5000),
+    Contender("agent-client-protocol", "acp_sdk", "", {"stdio": _WIRE}, needs=("acp",)),
+    Contender("mcp tools", "mcp_sdk", "tool", {"stdio": ("T",), "memory": ("T",)}, needs=("mcp",)),
+    Contender("mcpl_core tools", "tool_calls", "", {"stdio": ("T",), "ws": ("T",), "memory": ("T",)}, _LOOPS),
+    Contender("mcp clients", "many_servers", "clients", {"memory": ("S",)}, needs=("mcp",)),
+    Contender("mcpl_core host", "many_servers", "host", {"memory": ("S",)}, _LOOPS),
+    Contender("plain relay", "relays", "plain", {"ws": ("R",)}, _ON_ASYNCIO),
+    Contender("mcpl_core relay", "relays", "relay", {"ws": ("R",)}, _LOOPS),
+    Contender("import msgspec, anyio", "imports", "msgspec, anyio", {"stdio": ("G",)}),
+    Contender("import mcpl_core", "imports", "mcpl_core", {"stdio": ("G",)}),
+    Contender("import mcpl_core.server", "imports", "mcpl_core.server", {"stdio": ("G",)}),
+    Contender("import mcpl_core.host", "imports", "mcpl_core.host", {"stdio": ("G",)}),
+    Contender("import mcp", "imports", "mcp", {"stdio": ("G",)}, needs=("mcp",)),
+    Contender("import pygls.server", "imports", "pygls.server", {"stdio": ("G",)}, needs=("pygls",)),
+    Contender("import acp", "imports", "acp", {"stdio": ("G",)}, needs=("acp",)),
+    Contender("rfc8785.dumps", "manifest_digest", "rfc8785", {"memory": ("H",)}, needs=("rfc8785",)),
+    Contender("canonical_bytes", "manifest_digest", "canonical_bytes", {"memory": ("H",)}, needs=("rfc8785",)),
+    Contender("manifest_digest", "manifest_digest", "manifest_digest", {"memory": ("H",)}, needs=("rfc8785",)),
 )
 
-#: What others are compared with in each scenario and link.
-FLOORS: Final = {(scenario, "stdio"): "floor" for scenario in _WIRE}
+#: What others are compared with in each scenario and link. Where there is no floor, the peer that does the same.
+FLOORS: Final = {
+    **{(scenario, "stdio"): "floor" for scenario in _WIRE},
+    **{(scenario, "ws"): "websockets" for scenario in _NO_STALL},
+    **{(scenario, "memory"): "mcpl_core" for scenario in _NO_STALL},
+    ("G", "stdio"): "import mcp",
+    ("H", "memory"): "rfc8785.dumps",
+    ("R", "ws"): "plain relay",
+    ("S", "memory"): "mcp clients",
+    ("T", "stdio"): "mcp tools",
+    ("T", "memory"): "mcp tools",
+}
 
 
-def missing(contender: Contender, loop: str = "asyncio") -> str:
+def missing(contender: Contender, link: str, loop: str) -> str:
     """What is not there and would be needed, in words; empty when nothing is."""
     needs = (*contender.needs, *(() if loop == "asyncio" else (loop,)))
     if absent := [name for name in needs if find_spec(name) is None]:
         return f"{' and '.join(absent)} not installed"
-    if unset := [name for name in contender.settings if not Path(os.environ.get(name, "")).is_file()]:
+    settings = [name for place, name in contender.settings.items() if place in ("", link)]
+    if unset := [name for name in settings if not Path(os.environ.get(name, "")).is_file()]:
         return f"{' and '.join(unset)} does not name a file"
     if contender.program.endswith(".mjs") and shutil.which("node") is None:
-        return "node is not installed"
+        return "node not installed"
     return ""
 
 
 def runs(contenders: tuple[Contender, ...] = CONTENDERS) -> Iterator[Run]:
     """Everything there is, scenario by scenario, so that in each round those that are compared are neighbours."""
     for scenario in SCENARIOS:
-        for link in dict.fromkeys(link for contender in contenders for link in contender.scenarios):
+        for link in LINKS:
             for contender in contenders:
                 if scenario in contender.scenarios.get(link, ()):
                     for loop in contender.loops:
-                        yield Run(contender, Order(scenario, link, loop, contender.style))
+                        order = Order(scenario, link, loop, contender.style, flood_limit=contender.flood_limit)
+                        yield Run(contender, order)

@@ -16,7 +16,7 @@ from .meter import Meter, percentiles, pin
 from .stalled import measure_stall
 from .workload import FLOOD_ROUND, LARGE, SMALL, WIDTHS, Order, large
 
-__all__ = ("Caller", "WrongAnswerError", "drive")
+__all__ = ("Caller", "WrongAnswerError", "check_echo", "check_sums", "drive")
 
 
 class WrongAnswerError(Exception):
@@ -45,36 +45,46 @@ def check_echo(result: Any, params: Any) -> None:
         raise WrongAnswerError(f"the echo is not what was sent: {result!r:.200}")
 
 
-async def drive(caller: Caller, order: Order, server: int | None) -> dict[str, float]:
+def check_sums(sums: Any, number: int) -> None:
+    """What the other side counted after ``number`` small notifications.
+
+    Raises:
+        WrongAnswerError: some are missing, or too many.
+    """
+    if sums["n"] != number or sums["total"] != number * SMALL["seq"]:
+        raise WrongAnswerError(f"{number} notifications were sent, and {sums} came")
+
+
+async def drive(caller: Caller, order: Order, *others: int) -> dict[str, float]:
     """Runs one scenario and returns its figures.
 
     Args:
         caller: the client of a connection that is open.
         order: what to do.
-        server: the process of the server; ``None``: it is this one.
+        others: the processes that take part beside this one: the server's, if it is another, and any between.
 
     Raises:
         WrongAnswerError: see there.
     """
-    if server is not None:
-        pin(server, order.cpus[1:])
+    for pid in others:
+        pin(pid, order.cpus[1:])
     if order.scenario in WIDTHS:
         check_echo(await caller.request("echo", SMALL), SMALL)
-        await _echoes(caller, order, order.warm_up, None)
-        figures = await _echoes(caller, order, order.seconds, server)
+        await _echoes(caller, order, order.warm_up)
+        figures = await _echoes(caller, order, order.seconds, *others)
         check_echo(await caller.request("echo", SMALL), SMALL)
         return figures
     if order.scenario == "C":
-        before = await _flood(caller, order.warm_up, 0, None)
-        return await _flood(caller, order.seconds, int(before["sent"]), server)
+        before, _ = await _flood(caller, order, order.warm_up, 0)
+        return (await _flood(caller, order, order.seconds, before, *others))[1]
     if order.scenario in LARGE:
-        return await _large(caller, order, server)
-    if order.scenario == "F" and server is not None:
-        return await measure_stall(caller, order, server)
+        return await _large(caller, order, *others)
+    if order.scenario == "F" and others:
+        return await measure_stall(caller, order, others[0])
     raise ValueError(f"no scenario {order.scenario} over {order.link}")
 
 
-async def _echoes(caller: Caller, order: Order, seconds: float, server: int | None) -> dict[str, float]:
+async def _echoes(caller: Caller, order: Order, seconds: float, *others: int) -> dict[str, float]:
     """Small requests, so many in flight, each followed by the next when its answer came."""
     latencies: list[int] = []
     seq = SMALL["seq"]
@@ -91,7 +101,7 @@ async def _echoes(caller: Caller, order: Order, seconds: float, server: int | No
             latencies.append(ended - began)
             began = ended
 
-    with Meter(server) as meter:
+    with Meter(*others) as meter:
         end = clock() + int(seconds * 1e9)
         if WIDTHS[order.scenario] == 1:
             await one_after_the_other(end)
@@ -102,28 +112,29 @@ async def _echoes(caller: Caller, order: Order, seconds: float, server: int | No
     return meter.figures(len(latencies)) | percentiles(latencies)
 
 
-async def _flood(caller: Caller, seconds: float, before: int, server: int | None) -> dict[str, float]:
-    """Notifications for so long, and until the other side has read the last; the rate is over both."""
+async def _flood(
+    caller: Caller, order: Order, seconds: float, before: int, *others: int
+) -> tuple[int, dict[str, float]]:
+    """Notifications for so long, and until the other side has read the last; the rate is over both. Returns how many
+    there were since the beginning, and the figures."""
     sent = 0
-    with Meter(server) as meter:
+    with Meter(*others) as meter:
         notify = caller.notify
         end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
+        while time.perf_counter() < end and sent < order.flood_limit:
             for _ in range(FLOOD_ROUND):
                 await notify("count", SMALL)
             sent += FLOOD_ROUND
-        total = before + sent
-        sums = await caller.request("wait_count", {"n": total})
-    if sums["n"] != total or sums["total"] != total * SMALL["seq"]:
-        raise WrongAnswerError(f"{total} notifications were sent, and {sums} came")
-    return meter.figures(sent) | {"sent": float(total)}
+        sums = await caller.request("wait_count", {"n": before + sent})
+    check_sums(sums, before + sent)
+    return before + sent, meter.figures(sent)
 
 
-async def _large(caller: Caller, order: Order, server: int | None) -> dict[str, float]:
+async def _large(caller: Caller, order: Order, *others: int) -> dict[str, float]:
     params = large(order.scenario)
     check_echo(await caller.request("echo", params), params)
     latencies: list[int] = []
-    with Meter(server) as meter:
+    with Meter(*others) as meter:
         end = time.perf_counter() + order.seconds
         while len(latencies) < 3 or time.perf_counter() < end:
             began = time.perf_counter_ns()

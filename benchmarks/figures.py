@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-__all__ = ("Key", "Row", "Sample", "figure_of", "median_ratio", "rows", "spread")
+__all__ = ("Key", "Row", "Sample", "figure_of", "median_of", "median_ratio", "rows", "spread")
 
 #: Scenario, link and contender.
 Key = tuple[str, str, str]
 
 #: The figure that a scenario is about, and whether more of it is better. All others are rates.
-_MAIN = {"F": ("growth_mb", False), "G": ("ms", False), "H": ("us", False)}
+_MAIN = {"F": ("growth_mb", False), "G": ("ms", False)}
 
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,13 +81,21 @@ def spread(values: Sequence[float]) -> float:
     return (high - low) / 2 / abs(middle) * 100
 
 
-def median_ratio(samples: Iterable[Sample], subject: Key, reference: Key, figure: str) -> tuple[float, int] | None:
+def _by_round(samples: Iterable[Sample], key: Key, figure: str) -> dict[int, float]:
+    return {
+        sample.round: sample.figures[figure] for sample in samples if sample.key == key and figure in sample.figures
+    }
+
+
+def median_of(samples: Iterable[Sample], key: Key, figure: str) -> tuple[float, int] | None:
+    """The median of a figure, and over how many rounds; ``None``: there is none."""
+    values = _by_round(samples, key, figure)
+    return (statistics.median(values.values()), len(values)) if values else None
+
+
+def median_ratio(samples: Sequence[Sample], subject: Key, reference: Key, figure: str) -> tuple[float, int] | None:
     """The median of subject / reference over the rounds that have both, and how many those are; ``None``: none has."""
-    values: dict[Key, dict[int, float]] = {subject: {}, reference: {}}
-    for sample in samples:
-        if sample.key in values and figure in sample.figures:
-            values[sample.key][sample.round] = sample.figures[figure]
-    ours, theirs = values[subject], values[reference]
+    ours, theirs = _by_round(samples, subject, figure), _by_round(samples, reference, figure)
     ratios = [ours[number] / theirs[number] for number in ours if theirs.get(number, 0) != 0]
     return (statistics.median(ratios), len(ratios)) if ratios else None
 

@@ -1,8 +1,8 @@
-"""Wall time, processor time and resident memory of this process and of one child.
+"""Wall time, processor time and resident memory of this process and of others.
 
 Owns: reading them. Does not own: what is done meanwhile (``drive``). Wall time is what a user waits for; processor time
-of both sides is steadier on a machine that others use too. The child's figures need Linux (its processor clock and
-``/proc``); elsewhere they are left out.
+of both sides is steadier on a machine that others use too. The figures of other processes need Linux (their processor
+clocks, and ``/proc``); elsewhere they are left out.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ class Meter:
     """A context manager around the timed part.
 
     Args:
-        child: the server's process; ``None``: both sides are in this one.
+        others: the processes that take part beside this one.
     """
 
-    def __init__(self, child: int | None) -> None:
-        self._child = child
+    def __init__(self, *others: int) -> None:
+        self._others = others
         self.seconds = 0.0
         self.processor = 0.0
 
     def _processor(self) -> float:
-        return time.process_time() + (0.0 if self._child is None else processor_seconds(self._child))
+        return time.process_time() + sum(map(processor_seconds, self._others))
 
     def __enter__(self) -> Meter:
         self.processor = -self._processor()

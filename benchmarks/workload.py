@@ -46,6 +46,7 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
         style: the contender's own word for how it is used (``pull``, ``router``, ``tool``, ...).
         seconds: how long the timed part lasts.
         warm_up: seconds of the same before it.
+        flood_limit: notifications in one flood, for libraries that take any number and are long in sending them.
         stalled_bytes: how much is sent to the reader that stalls.
         settle: seconds after which a stalled pair is measured although it did not come to rest.
         gate: the file whose existence ends the stall.
@@ -59,6 +60,7 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     style: str = ""
     seconds: float = 0.5
     warm_up: float = 0.25
+    flood_limit: int = 1 << 62
     stalled_bytes: int = 200_000_000
     settle: float = 15.0
     gate: str = ""
@@ -67,7 +69,7 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """As an argument."""
+        """As an argument of a process."""
         return msgspec.json.encode(self).decode()
 
     @classmethod

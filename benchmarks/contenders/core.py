@@ -1,12 +1,10 @@
 """``mcpl_core`` itself: two connections, with all its limits, checks and timeouts at their defaults.
 
-Styles: ``pull`` (``async for message in connection``), ``router`` (``serve`` with handlers) and ``inline`` (handlers that
-are called as their message is taken from the wire).
+Styles: ``pull`` (``async for message in connection``), ``router`` (``serve`` with handlers) and ``inline`` (handlers
+that are called as their message is taken from the wire).
 """
 
 from __future__ import annotations
-
-from urllib.parse import urlsplit
 
 import anyio
 
@@ -16,9 +14,9 @@ from mcpl_core.transports.subprocess import SubprocessTransport
 from ..drive import drive
 from ..service import Service
 from ..workload import Order
-from .program import HOST, main, say_port, server_command, websocket_server
+from .program import HOST, main, say_url, server_command, websocket_server
 
-__all__ = ("client", "serve", "serve_connection")
+__all__ = ("LIMIT", "ConnectionCaller", "client", "serve", "serve_connection")
 
 #: Above the largest message of the scenarios.
 LIMIT = 1 << 26
@@ -31,23 +29,26 @@ async def client(order: Order) -> dict[str, float]:
     if order.link == "ws":
         async with websocket_server(__spec__.name, order) as (url, pid):
             async with McplConnection.connect(url, max_message_bytes=LIMIT) as connection:
-                return await drive(_Caller(connection), order, pid)
+                return await drive(ConnectionCaller(connection), order, pid)
     command = server_command(__spec__.name, order)
     async with McplConnection.spawn(command, max_message_bytes=LIMIT) as connection:
         assert isinstance(connection.transport, SubprocessTransport)
-        return await drive(_Caller(connection), order, connection.transport.pid)
+        assert connection.transport.pid is not None
+        return await drive(ConnectionCaller(connection), order, connection.transport.pid)
 
 
 async def _memory(order: Order) -> dict[str, float]:
     left, right = McplConnection.memory_pair(max_message_bytes=LIMIT)
     async with left, right, anyio.create_task_group() as tasks:
         tasks.start_soon(serve_connection, right, order)
-        figures = await drive(_Caller(left), order, None)
+        figures = await drive(ConnectionCaller(left), order)
         tasks.cancel_scope.cancel()
     return figures
 
 
-class _Caller:
+class ConnectionCaller:
+    """The client side of a connection."""
+
     def __init__(self, connection: McplConnection) -> None:
         self.request = connection.send_request
         self.notify = connection.send_notification
@@ -60,7 +61,7 @@ async def serve(order: Order) -> None:
             await serve_connection(connection, order)
         return
     async with McplConnection.listen(f"ws://{HOST}:0", max_message_bytes=LIMIT) as listener:
-        say_port(urlsplit(listener.endpoint).port or 0)
+        say_url(listener.endpoint)
         async for connection in listener:
             async with connection:
                 await serve_connection(connection, order)

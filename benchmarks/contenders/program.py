@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -17,7 +17,18 @@ import anyio
 
 from ..workload import Order
 
-__all__ = ("MARK", "HOST", "emit", "environment", "main", "run", "server_command", "server_process", "websocket_server")
+__all__ = (
+    "MARK",
+    "HOST",
+    "emit",
+    "environment",
+    "main",
+    "run",
+    "say_url",
+    "server_command",
+    "server_process",
+    "websocket_server",
+)
 
 #: What stands before the figures on standard output.
 MARK = "FIGURES "
@@ -77,16 +88,13 @@ async def websocket_server(module: str, order: Order) -> AsyncIterator[tuple[str
     """The server of a contender on a port of its own choice: its URL and its process."""
     with server_process(module, order) as process:
         assert process.stdout is not None
-        words = process.stdout.readline().split()
-        if len(words) != 2 or words[0] != b"PORT":
-            raise RuntimeError(f"the server of {module} did not say where it listens")
-        yield f"ws://{HOST}:{int(words[1])}", process.pid
+        url = process.stdout.readline().decode().strip()
+        if not url:
+            raise ConnectionRefusedError(f"the server of {module} ended before it listened")
+        yield url, process.pid
 
 
-def say_port(port: int) -> None:
+def say_url(url: str) -> None:
     """Tells the client where the server listens."""
-    sys.stdout.write(f"PORT {port}\n")
+    sys.stdout.write(f"{url}\n")
     sys.stdout.flush()
-
-
-Client = Callable[[Order], Awaitable[dict[str, float]]]

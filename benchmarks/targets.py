@@ -1,0 +1,118 @@
+"""How fast it must be: the targets as data, and whether they are met. Pure.
+
+Owns: the table. Every target is a ratio between two contenders of the same rounds, but for the one that is a number of
+megabytes. Does not own: the arithmetic (``figures``), and who takes part (``catalog``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from .figures import Key, Sample, median_of, median_ratio
+
+__all__ = ("ENOUGH_ROUNDS", "TARGETS", "Target", "Verdict", "judge")
+
+#: With fewer rounds than these, a verdict is only a hint.
+ENOUGH_ROUNDS: Final = 5
+
+
+class Target(NamedTuple):
+    """One target.
+
+    Attributes:
+        subject: who has to meet it.
+        reference: who it is compared with, in the same scenario and link; empty: with nobody.
+        figure: what is compared.
+        bound: the ratio, or the figure itself without a reference.
+        at_least: whether more is better.
+    """
+
+    scenario: str
+    link: str
+    subject: str
+    reference: str
+    figure: str
+    bound: float
+    at_least: bool = True
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Whether a target is met.
+
+    Attributes:
+        value: the median ratio, or figure; ``None`` when the contenders did not run.
+        rounds: how many rounds it is the median of.
+    """
+
+    target: Target
+    value: float | None
+    rounds: int
+
+    @property
+    def met(self) -> bool:
+        """Whether the value is on the right side of the bound."""
+        if self.value is None:
+            return False
+        return self.value >= self.target.bound if self.target.at_least else self.value <= self.target.bound
+
+    @property
+    def missed_by(self) -> float:
+        """By how much of the bound, in percent; 0 when it is met, or was not measured."""
+        if self.value is None or self.met:
+            return 0.0
+        return abs(self.value - self.target.bound) / self.target.bound * 100
+
+
+_CORE, _UVLOOP, _TRIO = "mcpl_core", "mcpl_core, uvloop", "mcpl_core, trio"
+_FLOOR, _TS, _TIMER = "floor", "TypeScript core", "TypeScript core, timer"
+_RATE = "per_second"
+
+TARGETS: Final = (
+    Target("A", "stdio", _CORE, _FLOOR, _RATE, 0.90),
+    Target("A", "stdio", _UVLOOP, _TS, _RATE, 1.05),
+    Target("B", "stdio", _CORE, _FLOOR, _RATE, 1.0),
+    Target("B", "stdio", _CORE, _TS, _RATE, 1.15),
+    Target("B", "stdio", _UVLOOP, _TS, _RATE, 1.5),
+    Target("C", "stdio", _CORE, _FLOOR, _RATE, 1.3),
+    Target("C", "stdio", _CORE, _TS, _RATE, 3.0),
+    Target("C", "stdio", _CORE, _TIMER, _RATE, 3.0),
+    Target("D1", "stdio", _CORE, _TS, _RATE, 1.5),
+    Target("D16", "stdio", _CORE, _TS, _RATE, 1.3),
+    Target("E", "stdio", _CORE, _TS, _RATE, 0.9),
+    Target("E", "stdio", _CORE, _TS, "p99_us", 0.7, at_least=False),
+    Target("E", "stdio", _UVLOOP, _TS, _RATE, 1.0),
+    Target("E", "stdio", _UVLOOP, _TS, "p99_us", 0.5, at_least=False),
+    Target("F", "stdio", _CORE, "", "growth_mb", 64.0, at_least=False),
+    Target("G", "stdio", "import mcpl_core", "import mcp", "ms", 0.25, at_least=False),
+    Target("H", "memory", "canonical_bytes", "rfc8785.dumps", "per_second", 6.0),
+    Target("H", "memory", "manifest_digest", "rfc8785.dumps", "per_second", 2.5),
+    Target("A", "ws", _CORE, _TS, _RATE, 0.95),
+    Target("B", "ws", _CORE, _TS, _RATE, 0.95),
+    Target("A", "ws", _UVLOOP, _TS, _RATE, 1.05),
+    Target("B", "ws", _UVLOOP, _TS, _RATE, 1.05),
+    Target("C", "ws", _CORE, _TS, _RATE, 1.3),
+    Target("D1", "ws", _CORE, _TS, _RATE, 4.0),
+    Target("D16", "ws", _CORE, _TS, _RATE, 4.0),
+    Target("E", "ws", _CORE, _TS, "p99_us", 1 / 3, at_least=False),
+    Target("T", "stdio", "mcpl_core tools", "mcp tools", _RATE, 20.0),
+    Target("A", "stdio", _TRIO, _CORE, _RATE, 0.6),
+    Target("B", "stdio", _TRIO, _CORE, _RATE, 0.3),
+    Target("C", "stdio", _TRIO, _CORE, _RATE, 0.6),
+)
+
+
+def judge(samples: Sequence[Sample], targets: Iterable[Target] = TARGETS) -> list[Verdict]:
+    """A verdict for each target, measured or not."""
+    return [_verdict(samples, target) for target in targets]
+
+
+def _verdict(samples: Sequence[Sample], target: Target) -> Verdict:
+    subject: Key = (target.scenario, target.link, target.subject)
+    if target.reference:
+        found = median_ratio(samples, subject, (*subject[:2], target.reference), target.figure)
+    else:
+        found = median_of(samples, subject, target.figure)
+    return Verdict(target, *(found or (None, 0)))
