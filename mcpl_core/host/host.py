@@ -32,7 +32,7 @@ from .policy import DENY_ALL, HostPolicy
 from .session import HostSession
 from .tools import HostTool, ToolTable
 
-__all__ = ("McplHost",)
+__all__ = ("McplHost", "drop_frames")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -241,7 +241,7 @@ class McplHost:
                     first = first and not lasted
                     if first or not server.reconnect or not server.dialer.repeatable:
                         break
-                    _drop_frames(server.failure)
+                    drop_frames(server.failure)
                     attempt = 1 if lasted and hub.clock() - began >= hub.settings.stable_after else attempt + 1
                     server.move("waiting")
                     settings = hub.settings
@@ -333,7 +333,7 @@ class McplHost:
                 link.connection.push_notification(method.BRANCHES_CHANGED, change)
 
 
-def _drop_frames(failure: BaseException | None) -> None:
+def drop_frames(failure: BaseException | None) -> None:
     """Of a failure that is kept, the frames go: their variables hold sessions, and credentials of a transport."""
     left = [failure]
     seen: set[int] = set()

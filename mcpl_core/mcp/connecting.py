@@ -1,0 +1,221 @@
+"""``mcp_client``: what a caller says, and what client that makes.
+
+Owns: which arguments go together, and the error for each pair that does not, which says where the behaviour is to be
+had. Everything is checked here, before anything is dialled. Does not own: the client (``client``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from msgspec import UNSET, UnsetType
+
+from .._version import __version__
+from ..errors import InvalidValueError
+from ..host.hosted import HostedServer
+from ..host.session import HostSession
+from ..options import DEFAULT_REQUEST_TIMEOUT
+from . import http
+from .checks import BoundedValidator, JsonSchemaValidator
+from .client import DEFAULT_MAX_TOTAL, ClientSettings, McpClient
+from .given import GivenConnection, GivenSession, checked_connection
+from .hosted import hosted_session
+from .keeper import Reconnect
+from .native import PeerHandler
+from .observing import CallObserver
+from .opening import ConnectionMaker, borrowed_session, connection_opener
+from .replay import Replay, replay_unavailable
+from .results import RESULT_MODES, ResultMode
+from .session import RawSession, SessionOpener
+from .tracing import TraceSource
+from .transports import GatewayTransport, HttpTransport, TransportDescription
+
+__all__ = ("CLIENT_INFO", "AnyTransport", "Connecting", "mcp_client")
+
+#: What a server is told unless the caller says something else.
+CLIENT_INFO: Final[Mapping[str, Any]] = {"name": "mcp-live-core", "version": __version__}
+
+AnyTransport: TypeAlias = TransportDescription | ConnectionMaker
+
+#: Of what belongs to a connection that is made here: where it is to be had with one that the caller made.
+_MOVED: Final[dict[str, str]] = {
+    "transport": "the connection has one already",
+    "open_session": "the connection was opened already",
+    "client_info": "say who you are where the connection is made",
+    "retry_on_throttle": "retries belong to the transport of the connection",
+    "replay": "attempts are not seen from outside the connection",
+    "handlers": "what the server asks is answered where the connection is made",
+    "session": "one of both is used",
+    "reconnect": "only who made the connection can make another",
+}
+
+
+def mcp_client(
+    name: str = "mcp",
+    *,
+    transport: AnyTransport | None = None,
+    connection: GivenConnection | None = None,
+    session: RawSession | HostSession | HostedServer | None = None,
+    open_session: Any = None,
+    result_mode: ResultMode = "text",
+    json_schema_validator: JsonSchemaValidator | None = None,
+    prefix: str | None = None,
+    client_info: Mapping[str, Any] | None = None,
+    retry_on_throttle: Any = UNSET,
+    replay: Replay | Mapping[str, Any] | None = None,
+    handlers: Mapping[str, PeerHandler] | None = None,
+    reconnect: Reconnect | None | UnsetType = UNSET,
+    timeout: float | None = DEFAULT_REQUEST_TIMEOUT,
+    max_total: float = DEFAULT_MAX_TOTAL,
+    reset_on_progress: bool = False,
+    observer: CallObserver | None = None,
+    trace: TraceSource | None = None,
+) -> McpClient:
+    """A client of one MCP server. A plain call that returns an async context manager; nothing is dialled before it is
+    entered. One of ``transport``, ``connection`` and ``session`` is given.
+
+    Args:
+        name: stands for the server in errors, events and tools.
+        transport: how to get there: ``StdioTransport``, ``HttpTransport``, ``GatewayTransport``,
+            ``WebSocketTransport``, or a function that makes a connection of this package each time.
+        connection: somebody else's, open already; see ``GivenConnection``. Closed once, with the client.
+        session: a server of an ``McplHost``, its session, or any ``RawSession``. It stays its owner's, and open.
+        open_session: opens the sessions over HTTP, in the place of ``mcpl_core.mcp.http.open_session``.
+        result_mode: how results are read; see ``ResultMode``.
+        json_schema_validator: compiles output schemas; left out, one with bounds that fetches nothing.
+        prefix: tools are called ``<prefix>__<tool>``, made fit for models; left out, as the server calls them.
+        client_info: ``name`` and ``version`` that the server is told.
+        retry_on_throttle: whether and how HTTP 429 is answered with patience; without HTTP it has no meaning.
+        replay: what may be sent again; see ``Replay``.
+        handlers: method -> what answers a request of the server (``elicitation/create``, ...).
+        reconnect: how a broken session is made anew; ``None``: not at all.
+        timeout: seconds that a request waits unless it says otherwise; ``None``: without end.
+        max_total: seconds that a call takes in all where progress extends its timeout.
+        reset_on_progress: whether progress extends timeouts, unless a call says otherwise.
+        observer: hears of the beginning and the end of each call.
+        trace: returns the trace context of the moment, for ``_meta``.
+
+    Raises:
+        InvalidValueError: an argument makes no sense, or does not go with another (``combination``).
+        McpExtraMissingError: it needs a library that is not installed.
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidValueError("name", "a client needs a name", "$.name")
+    if result_mode not in RESULT_MODES:
+        raise InvalidValueError("result_mode", f"a mode is one of {', '.join(RESULT_MODES)}", "$.result_mode")
+    declared = Replay.read(replay)
+    connecting = Connecting(
+        name=name,
+        client_info=dict(CLIENT_INFO if client_info is None else client_info),
+        timeout=timeout,
+        retry_on_throttle=True if retry_on_throttle is UNSET else retry_on_throttle,
+        replay=declared,
+        handlers=handlers,
+        open_session=open_session,
+    )
+    with_reconnect = Reconnect() if isinstance(reconnect, UnsetType) else reconnect
+    unavailable = None
+    if connection is not None or session is not None:
+        _refuse_together(
+            "connection" if connection is not None else "session",
+            transport=transport,
+            session=None if connection is None else session,
+            open_session=open_session,
+            client_info=client_info,
+            retry_on_throttle=None if retry_on_throttle is UNSET else retry_on_throttle,
+            replay=replay,
+            handlers=handlers,
+            reconnect=None if isinstance(reconnect, UnsetType) else reconnect,
+        )
+        opener = connecting.given(connection) if connection is not None else connecting.borrowed(session)
+        with_reconnect = Reconnect() if isinstance(session, HostedServer) else None
+    elif transport is None:
+        raise InvalidValueError("combination", "a client needs a transport, a connection or a session")
+    elif isinstance(transport, HttpTransport | GatewayTransport):
+        opener = connecting.http(transport)
+    else:
+        opener = connecting.native(transport)
+        unavailable = replay_unavailable(declared, None)
+    settings = ClientSettings(
+        result_mode=result_mode,
+        validator=BoundedValidator() if json_schema_validator is None else json_schema_validator,
+        prefix=prefix,
+        max_total=max_total,
+        reset_on_progress=reset_on_progress,
+        reconnect=with_reconnect,
+        observer=observer,
+        trace=trace,
+        unavailable=unavailable,
+    )
+    return McpClient(name, opener, settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Connecting:
+    """What the openers of the several ways to a server need.
+
+    Attributes:
+        name, client_info, timeout, retry_on_throttle, replay, handlers, open_session: as for ``mcp_client``.
+    """
+
+    name: str
+    client_info: dict[str, Any]
+    timeout: float | None
+    retry_on_throttle: Any
+    replay: Replay
+    handlers: Mapping[str, PeerHandler] | None
+    open_session: Any
+
+    def native(self, transport: Any) -> SessionOpener:
+        """Over a connection of this package."""
+        return connection_opener(transport, client_info=self.client_info, timeout=self.timeout, handlers=self.handlers)
+
+    def http(self, transport: HttpTransport | GatewayTransport) -> SessionOpener:
+        """Over Streamable HTTP."""
+        open_session = http.open_session if self.open_session is None else self.open_session
+        if not callable(open_session):
+            raise InvalidValueError("open_session", "a function that opens sessions is needed", "$.open_session")
+        opener: SessionOpener = partial(
+            open_session,
+            transport,
+            name=self.name,
+            client_info=self.client_info,
+            timeout=self.timeout,
+            retry_on_throttle=self.retry_on_throttle,
+            replay=self.replay,
+            handlers=self.handlers,
+        )
+        return opener
+
+    def given(self, connection: Any) -> SessionOpener:
+        """A connection of the caller's own: closed with the client, exactly once."""
+        session = GivenSession(checked_connection(connection), self.timeout)
+        return partial(_owned, session)
+
+    def borrowed(self, session: Any) -> SessionOpener:
+        """A session that stays its owner's."""
+        if isinstance(session, HostSession | HostedServer):
+            return partial(hosted_session, session)
+        if not isinstance(session, RawSession):
+            raise InvalidValueError("session", f"a {type(session).__name__} is no session", "$.session")
+        return partial(borrowed_session, session)
+
+
+@asynccontextmanager
+async def _owned(session: GivenSession) -> AsyncIterator[GivenSession]:
+    try:
+        yield session
+    finally:
+        await session.aclose()
+
+
+def _refuse_together(arm: str, **given: Any) -> None:
+    """Refuses what has no meaning with a connection or session that somebody else made."""
+    for name, value in given.items():
+        if value is not None:
+            why = _MOVED[name]
+            raise InvalidValueError("combination", f"{name} does not go with {arm}: {why}", f"$.{name}")
