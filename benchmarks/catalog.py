@@ -113,7 +113,7 @@ CONTENDERS: Final = (
 
 #: What others are compared with in each scenario and link. Where there is no floor, the peer that does the same.
 FLOORS: Final = {
-    **{(scenario, "stdio"): "floor" for scenario in _WIRE},
+    **{(scenario, "stdio"): "floor" for scenario in _NO_STALL},
     **{(scenario, "ws"): "websockets" for scenario in _NO_STALL},
     **{(scenario, "memory"): "mcpl_core" for scenario in _NO_STALL},
     ("G", "stdio"): "import mcp",

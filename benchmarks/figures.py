@@ -8,7 +8,7 @@ contender is the floor of which (``catalog``), and how it is shown (``report``).
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -100,7 +100,7 @@ def median_ratio(samples: Sequence[Sample], subject: Key, reference: Key, figure
     return (statistics.median(ratios), len(ratios)) if ratios else None
 
 
-def rows(samples: Sequence[Sample], floors: dict[tuple[str, str], str]) -> list[Row]:
+def rows(samples: Sequence[Sample], floors: Mapping[tuple[str, str], str]) -> list[Row]:
     """One row for each contender in each scenario that has a sample, in the order of their first.
 
     Args:
@@ -114,7 +114,7 @@ def rows(samples: Sequence[Sample], floors: dict[tuple[str, str], str]) -> list[
     return [_row(samples, key, group, floors) for key, group in grouped.items()]
 
 
-def _row(samples: Sequence[Sample], key: Key, group: list[Sample], floors: dict[tuple[str, str], str]) -> Row:
+def _row(samples: Sequence[Sample], key: Key, group: list[Sample], floors: Mapping[tuple[str, str], str]) -> Row:
     scenario, link, contender = key
     main, more_is_better = figure_of(scenario)
     names = list(dict.fromkeys(name for sample in group for name in sample.figures))

@@ -1,4 +1,4 @@
-"""The tables: for a terminal, or as Markdown. Pure.
+"""The tables for a terminal. Pure.
 
 Owns: words, columns and how numbers are written. Does not own: the arithmetic (``figures``, ``targets``).
 """
@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from .catalog import SCENARIOS
 from .figures import Row, Sample
+from .targets import ENOUGH_ROUNDS, Verdict
 
-__all__ = ("failures", "number", "table", "tables")
+__all__ = ("failures", "number", "table", "tables", "verdicts", "words_on")
 
 
 def number(value: float) -> str:
@@ -28,7 +29,6 @@ def _optional(value: float | None) -> str:
 _COLUMNS = {
     "per s": "per_second",
     "ms": "ms",
-    "µs": "us",
     "p50 µs": "p50_us",
     "p99 µs": "p99_us",
     "CPU µs": "cpu_us",
@@ -36,26 +36,24 @@ _COLUMNS = {
     "sender MB": "sender_mb",
     "receiver MB": "receiver_mb",
     "taken MB": "accepted_mb",
+    "flood per s": "flood_per_second",
     "added µs": "added_us",
     "connect ms": "connect_ms",
     "MB each": "mb_each",
 }
 
 
-def tables(rows: Sequence[Row], *, markdown: bool = False) -> str:
+def tables(rows: Sequence[Row]) -> str:
     """A table for each scenario and link."""
     blocks = []
     for place in dict.fromkeys((row.scenario, row.link) for row in rows):
         scenario, link = place
         group = [row for row in rows if (row.scenario, row.link) == place]
-        title = f"{scenario}, {link}: {SCENARIOS[scenario]}"
-        blocks.append(
-            ("### " if markdown else "") + title + "\n" + ("\n" if markdown else "") + _table_of(group, markdown)
-        )
+        blocks.append(f"{scenario}, {link}: {SCENARIOS[scenario]}\n{_table_of(group)}")
     return "\n\n".join(blocks)
 
 
-def _table_of(group: Sequence[Row], markdown: bool) -> str:
+def _table_of(group: Sequence[Row]) -> str:
     shown = {title: name for title, name in _COLUMNS.items() if any(name in row.figures for row in group)}
     head = ["", *shown, "±%", "x floor", "CPU x floor", "rounds"]
     body = [
@@ -69,7 +67,41 @@ def _table_of(group: Sequence[Row], markdown: bool) -> str:
         ]
         for row in group
     ]
-    return table(head, body, markdown=markdown)
+    return table(head, body)
+
+
+def words_on(verdict: Verdict) -> str:
+    """``met``, or by how much it is not."""
+    if verdict.value is None:
+        return "not measured"
+    return "met" if verdict.met else f"missed by {verdict.missed_by:.0f} %"
+
+
+def verdicts(judged: Sequence[Verdict]) -> str:
+    """The targets whose contenders ran, and how many others there are."""
+    measured = [verdict for verdict in judged if verdict.value is not None]
+    lines = [f"Targets: {sum(verdict.met for verdict in measured)} of {len(measured)} that were measured are met"]
+    if others := len(judged) - len(measured):
+        lines[0] += f"; {others} were not measured"
+    if measured:
+        lines.append(table(["", "of", "figure", "", "target", "measured", "rounds", ""], map(_verdict_line, measured)))
+    if any(verdict.rounds < ENOUGH_ROUNDS for verdict in measured):
+        lines.append(f"(With fewer than {ENOUGH_ROUNDS} rounds these are hints.)")
+    return "\n".join(lines)
+
+
+def _verdict_line(verdict: Verdict) -> list[str]:
+    target = verdict.target
+    return [
+        f"{target.scenario} {target.link}  {target.subject}",
+        target.reference or "itself",
+        target.figure,
+        "at least" if target.at_least else "at most",
+        number(target.bound),
+        _optional(verdict.value),
+        str(verdict.rounds),
+        words_on(verdict),
+    ]
 
 
 def table(head: Sequence[str], body: Iterable[Sequence[str]], *, markdown: bool = False) -> str:

@@ -33,6 +33,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 #: Seconds for starting both processes, warming up and taking leave, beside the timed part.
 _GRACE = 60.0
+#: Seconds for the last run that is begun when there is only so much time.
+_LAST_RUN = 10.0
 #: How often a contender may fail in one scenario before it is left out.
 _FAILURES = 2
 #: Characters of what a failed process said that are kept.
@@ -123,7 +125,7 @@ def run_rounds(
     seconds_in_all: float | None = None,
     tell: Callable[[Run, Sample], object] = lambda run, sample: None,
     clock: Callable[[], float] = time.monotonic,
-    once: Callable[[Run, int], Sample] = run_once,
+    once: Callable[[Run, int, float | None], Sample] = run_once,
 ) -> tuple[list[Sample], list[Run]]:
     """All samples, and the runs that there was no time for.
 
@@ -146,7 +148,8 @@ def run_rounds(
             if end is not None and clock() >= end:
                 left_out.append(run)
                 continue
-            sample = once(run, round)
+            # Whatever hangs does not take much longer than what there was time for.
+            sample = once(run, round, None if end is None else max(end - clock(), 0) + _LAST_RUN)
             failures[key] = failures.get(key, 0) + bool(sample.error)
             samples.append(sample)
             tell(run, sample)

@@ -1,0 +1,113 @@
+"""The ratios as an SVG picture, drawn by hand: a panel for each scenario and link, a bar for each contender. Pure.
+
+Owns: the picture. Does not own: the numbers (``figures``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from .catalog import FLOORS, SCENARIOS
+from .figures import Row, figure_of
+from .report import number
+
+__all__ = ("draw",)
+
+_COLUMNS = 2
+_WIDTH, _NAMES, _VALUES = 560, 170, 64
+_BAR, _GAP, _HEAD, _MARGIN = 13, 5, 44, 18
+#: What ours is, what a floor is, and what a peer is.
+_OURS, _FLOOR, _PEER = "#0b7a75", "#8d99ae", "#c9a227"
+_OWN_WORDS = ("mcpl_core", "canonical_bytes", "manifest_digest")
+_FLOOR_WORDS = ("floor", "websockets", "plain relay", "import msgspec", "rfc8785")
+#: Scenarios whose figure says more than a ratio.
+_FIGURES = {"F": "MB", "G": "ms"}
+
+
+def draw(rows: Sequence[Row], title: str) -> str:
+    """The text of an SVG file."""
+    panels = [
+        [row for row in rows if (row.scenario, row.link) == place]
+        for place in dict.fromkeys((row.scenario, row.link) for row in rows)
+    ]
+    columns: list[list[str]] = [[] for _ in range(_COLUMNS)]
+    heights = [_MARGIN + 50] * _COLUMNS
+    for panel in panels:
+        # The shorter column takes it.
+        column = heights.index(min(heights))
+        columns[column].append(_panel(panel, _MARGIN + column * (_WIDTH + _MARGIN), heights[column]))
+        heights[column] += _height(panel) + _MARGIN
+    width = _COLUMNS * (_WIDTH + _MARGIN) + _MARGIN
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{max(heights)}" '
+            f'viewBox="0 0 {width} {max(heights)}" font-family="system-ui, sans-serif" font-size="11">',
+            '<rect width="100%" height="100%" fill="#ffffff"/>',
+            _text(_MARGIN, 30, title, size=17, weight=600),
+            _text(
+                _MARGIN, 48, "Medians. Bars are ratios to the contender at the line, in the same rounds.", fill="#555"
+            ),
+            *(text for column in columns for text in column),
+            "</svg>\n",
+        ]
+    )
+
+
+def _height(panel: Sequence[Row]) -> int:
+    return _HEAD + len(panel) * (_BAR + _GAP)
+
+
+def _panel(panel: Sequence[Row], left: int, top: int) -> str:
+    scenario, link = panel[0].scenario, panel[0].link
+    floor = FLOORS.get((scenario, link))
+    unit = _FIGURES.get(scenario)
+    if unit is None and any(row.ratio is not None for row in panel):
+        values = [row.ratio or 0.0 for row in panel]
+        what, one = f"of {floor}", 1.0
+    else:
+        values = [row.figures.get(figure_of(scenario)[0], 0.0) for row in panel]
+        what, one = (f"{unit}, less is better" if unit else "per second"), 0.0
+    longest = max(*values, one, 1e-9)
+    room = _WIDTH - _NAMES - _VALUES
+    lines = [
+        _text(left, top + 16, f"{scenario}, {link}", size=13, weight=600),
+        _text(left, top + 31, f"{SCENARIOS[scenario]}; {what}", fill="#555"),
+    ]
+    for index, (row, value) in enumerate(zip(panel, values, strict=True)):
+        lines += _bar(row, value, longest, left, top + _HEAD + index * (_BAR + _GAP), room)
+    if one:
+        x = left + _NAMES + one / longest * room
+        lines.append(
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top + _HEAD - 4}" y2="{top + _height(panel) - 2}" '
+            'stroke="#333" stroke-dasharray="3 3"/>'
+        )
+    return "\n".join(lines)
+
+
+def _bar(row: Row, value: float, longest: float, left: int, top: int, room: int) -> list[str]:
+    width = max(value / longest * room, 1.0)
+    x, middle = left + _NAMES, top + _BAR / 2
+    reach = width * row.spread / 100
+    return [
+        _text(x - 8, top + 10, row.contender, anchor="end"),
+        f'<rect x="{x}" y="{top}" width="{width:.1f}" height="{_BAR}" rx="2" fill="{_colour(row.contender)}"/>',
+        f'<line x1="{x + max(width - reach, 0):.1f}" x2="{x + width + reach:.1f}" y1="{middle}" y2="{middle}" '
+        'stroke="#222" stroke-opacity="0.55"/>',
+        _text(x + width + reach + 5, top + 10, number(value)),
+    ]
+
+
+def _colour(contender: str) -> str:
+    if any(word in contender for word in _OWN_WORDS):
+        return _OURS
+    return _FLOOR if contender.startswith(_FLOOR_WORDS) else _PEER
+
+
+def _text(
+    x: float, y: float, text: str, *, size: int = 11, weight: int = 400, fill: str = "#111", anchor: str = "start"
+) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" fill="{fill}" '
+        f'text-anchor="{anchor}">{escape(text)}</text>'
+    )
