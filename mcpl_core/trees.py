@@ -21,6 +21,7 @@ __all__ = (
     "at_steps",
     "each_string",
     "json_object",
+    "json_pointer",
     "string_list",
     "string_value",
 )
@@ -57,6 +58,11 @@ def at_place(place: Place) -> str:
         place, step = place
         steps.append(step)
     return at_steps(reversed(steps))
+
+
+def json_pointer(steps: Iterable[str | int]) -> str:
+    """The same place as a JSON pointer (RFC 6901), for those who use that notation; empty for the root."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
 def _key_step(key: Any) -> str:

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpl_core.errors import InvalidValueError
-from mcpl_core.trees import at_index, at_key, at_place, at_steps, each_string, json_object, string_list, string_value
+from mcpl_core.trees import (
+    at_index,
+    at_key,
+    at_place,
+    at_steps,
+    each_string,
+    json_object,
+    json_pointer,
+    string_list,
+    string_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -128,3 +138,11 @@ def test_a_refusal_says_what_came_in_the_words_of_json(value: Any, kind: str) ->
     with pytest.raises(InvalidValueError) as caught:
         string_value(value)
     assert caught.value.detail.endswith(kind)
+
+
+@pytest.mark.parametrize(
+    ("steps", "pointer"),
+    [((), ""), (("a", 0), "/a/0"), (("",), "/"), (("a/b", "m~n"), "/a~1b/m~0n"), (("~1",), "/~01")],
+)
+def test_json_pointers_escape_what_separates(steps: tuple[str | int, ...], pointer: str) -> None:
+    assert json_pointer(steps) == pointer

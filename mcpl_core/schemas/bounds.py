@@ -112,10 +112,10 @@ def check_value(value: Any, limits: SchemaLimits, *, text: bool = False) -> None
         level = [member for member in level if isinstance(member, dict | list | tuple)]
         containers += len(level)
         if level and depth > limits.max_value_depth or containers > _MOST_CONTAINERS:
-            raise SchemaViolation("", "", f"nests more than {limits.max_value_depth} levels deep")
+            raise SchemaViolation((), "", f"nests more than {limits.max_value_depth} levels deep")
         level = [*_members(level, text)]
     if characters > limits.max_backtracking_text:
-        raise SchemaViolation("", "pattern", "has more text than the patterns of its schema may be run on")
+        raise SchemaViolation((), "pattern", "has more text than the patterns of its schema may be run on")
 
 
 def _members(level: list[Any], text: bool) -> Iterator[Any]:

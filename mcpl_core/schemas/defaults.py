@@ -13,7 +13,7 @@ own, then the one its ``$ref`` leads to, then those of ``allOf`` in order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from ..manifest import copy_tree
 from ..trees import at_steps
@@ -24,8 +24,6 @@ from .references import DRAFT_2020, References
 __all__ = ("Defaults",)
 
 _Object: TypeAlias = dict[str, Any]
-#: Deeper than values nest on a wire; each level costs a few frames of the interpreter.
-_DEEPEST: Final = 200
 
 
 class Defaults:
@@ -33,7 +31,7 @@ class Defaults:
 
     Args:
         references: the schema, and where its references lead.
-        limits: ``max_filled`` bounds what one call adds.
+        limits: ``max_filled`` bounds what one call adds, ``max_value_depth`` how deep it goes.
 
     Attributes:
         holders: the schemas whose ``default`` may be filled in.
@@ -46,10 +44,10 @@ class Defaults:
     def __init__(self, references: References, limits: SchemaLimits) -> None:
         self._references = references
         self._tuples = "prefixItems" if references.dialect == DRAFT_2020 else "items"
-        self._limit = limits.max_filled
+        self._limits = limits
         self._known_parts: dict[int, tuple[_Object, ...]] = {}
         reached = self._reach()
-        self.holders = tuple(schema for schema, _ in reached.values() if "default" in schema)
+        self.holders = tuple({id(holder): holder for holder in self._insertable(reached)}.values())
         self._useful = _leading_to(reached, self.holders)
         self._rehearse(schema for schema, _ in reached.values())
 
@@ -65,9 +63,9 @@ class Defaults:
     def fill_part(self, schema: Any, value: Any) -> Any:
         """As ``fill``, for a value that stands where ``schema``, one of the document's schemas, applies."""
         try:
-            return _Filling(self, self._limit).fill(schema, value, 0)
+            return _Filling(self, self._limits).fill(schema, value, 0)
         except _Unfillable as exc:
-            raise SchemaViolation("", "default", exc.detail) from None
+            raise SchemaViolation((), "default", exc.detail) from None
 
     def parts(self, schema: _Object) -> tuple[_Object, ...]:
         """The schemas that apply wherever ``schema`` does, the nearest first."""
@@ -148,9 +146,14 @@ class Defaults:
             unfinished += below
         return reached
 
+    def _insertable(self, reached: dict[int, tuple[_Object, list[_Object]]]) -> Iterator[_Object]:
+        for schema, _ in reached.values():
+            subs = [*(sub for _, sub in self._properties(schema)), *self.prefix(schema)]
+            yield from (holder for sub in subs if (holder := self.holder(sub)) is not None)
+
     def _rehearse(self, schemas: Iterator[_Object]) -> None:
         """Fills empty values, so that defaults without an end are found before the first value comes."""
-        filling = _Filling(self, self._limit)
+        filling = _Filling(self, self._limits)
         for schema in schemas:
             empties: tuple[Any, ...] = ({}, [])
             for empty in empties:
@@ -169,16 +172,17 @@ class _Unfillable(Exception):
 class _Filling:
     """One run over one value."""
 
-    def __init__(self, defaults: Defaults, budget: int) -> None:
+    def __init__(self, defaults: Defaults, limits: SchemaLimits) -> None:
         self._defaults = defaults
-        self._budget = budget
+        self._budget = limits.max_filled
+        self._deepest = limits.max_value_depth
         #: The holders of the defaults that are being filled right now.
         self._open: set[int] = set()
 
     def fill(self, schema: Any, value: Any, depth: int) -> Any:
         if not isinstance(value, dict | list | tuple) or not self._defaults.useful(schema):
             return value
-        if depth > _DEEPEST:
+        if depth > self._deepest:
             raise _Unfillable("it nests too deeply for defaults to be filled in")
         parts = self._defaults.parts(schema)
         filled, holders = self._complete(parts, value)

@@ -4,18 +4,20 @@ Owns: what can be wrong with a schema, and with a value that was checked. Does n
 a value of any length.
 
     McplError
-    +-- SchemaViolation                a value does not fit its schema
     +-- SchemaLibraryMissingError      the library jsonschema-rs is not installed
     +-- InvalidValueError
+        +-- SchemaViolation            a value does not fit its schema
         +-- SchemaError                a schema cannot be used
             +-- SchemaTooLargeError    it is over a limit
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from ..errors import InvalidValueError, McplError
+from ..trees import at_steps, json_pointer
 
 __all__ = ("SchemaError", "SchemaErrorCode", "SchemaLibraryMissingError", "SchemaTooLargeError", "SchemaViolation")
 
@@ -63,23 +65,31 @@ class SchemaTooLargeError(SchemaError):
         self.allowed = allowed
 
 
-class SchemaViolation(McplError, ValueError):
+class SchemaViolation(InvalidValueError):
     """A value does not fit its schema.
 
     Attributes:
-        path: where in the value, as a JSON pointer (RFC 6901), whole; empty for the whole value.
-        keyword: the keyword of the schema that was not met; empty where a schema is ``false``.
+        code: ``keyword``, or ``schema`` where a schema is ``false``, the value is no JSON, or nests too deeply.
+        keyword: the keyword of the schema that was not met; empty where ``code`` is ``schema``.
+        steps: where in the value: member names and indices from the outside in.
         detail: what is expected there, in words that a model can act on; at most a few hundred characters.
     """
 
-    def __init__(self, path: str, keyword: str, detail: str) -> None:
-        super().__init__(path, keyword, detail)
-        self.path = path
+    def __init__(self, steps: Iterable[str | int], keyword: str, detail: str) -> None:
+        self.steps = tuple(steps)
         self.keyword = keyword
-        self.detail = detail
+        super().__init__(keyword or "schema", detail, at_steps(self.steps))
+        self.args = (self.steps, keyword, detail)
+
+    @property
+    def pointer(self) -> str:
+        """Where in the value, as a JSON pointer (RFC 6901); empty for the whole value."""
+        return json_pointer(self.steps)
 
     def __str__(self) -> str:
-        where = self.path if len(self.path) <= _LONGEST_PATH else f"{self.path[: _LONGEST_PATH - 3]}..."
+        where = self.pointer
+        if len(where) > _LONGEST_PATH:
+            where = f"{where[: _LONGEST_PATH - 3]}..."
         return f"{where or 'the value'} {self.detail}"
 
 

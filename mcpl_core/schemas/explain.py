@@ -18,7 +18,7 @@ from .errors import SchemaViolation
 from .references import DRAFT_2020, Place, References, Schema, Steps
 from .sentences import SENTENCES, missing_members, unknown_members
 
-__all__ = ("Judge", "explain", "pointer")
+__all__ = ("Judge", "explain")
 
 _Object: TypeAlias = dict[str, Any]
 #: Keywords that hold no schema, in the order in which they are told: what a value is comes before how much of it.
@@ -41,11 +41,6 @@ class Judge(Protocol):
     def meets(self, keywords: _Object, value: Any) -> bool:
         """Whether ``value`` is valid by these keywords alone, without any reference."""
         ...
-
-
-def pointer(steps: Iterable[str | int]) -> str:
-    """The JSON pointer to a place (RFC 6901)."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
 def explain(references: References, judge: Judge, value: Any) -> SchemaViolation:
@@ -80,7 +75,7 @@ class _Search:
         while True:
             schema = turn.place.schema
             if not isinstance(schema, dict):
-                return SchemaViolation(pointer(path), "", "nothing is allowed here")
+                return SchemaViolation(path, "", "nothing is allowed here")
             found = None
             if (path, id(schema)) not in seen:
                 seen.add((path, id(schema)))
@@ -89,7 +84,7 @@ class _Search:
                 turn, path = found, path + found.steps
                 continue
             fault = found or _remaining(schema, turn.value)
-            return SchemaViolation(pointer(path), *fault)
+            return SchemaViolation(path, *fault)
 
     def _look(self, place: Place, schema: _Object, value: Any) -> _Turn | _Fault | None:
         lonely = self._references.lonely and "$ref" in schema

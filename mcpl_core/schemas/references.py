@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote, urljoin
 
-from ..trees import at_steps
+from ..trees import at_key, at_steps
 from .errors import SchemaError
 
 __all__ = ("DIALECTS", "DRAFT_2020", "Place", "References", "Schema", "Steps", "subschemas")
@@ -182,7 +182,7 @@ def _dialect(schema: Schema) -> str:
     named = schema.get("$schema", _2020) if isinstance(schema, dict) else _2020
     found = DIALECTS.get(named.rstrip("#")) if isinstance(named, str) else None
     if found is None:
-        raise SchemaError("dialect", "no known dialect of JSON Schema", "$.$schema")
+        raise SchemaError("dialect", "no known dialect of JSON Schema", at_key("$", "$schema"))
     return found
 
 

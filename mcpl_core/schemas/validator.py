@@ -24,14 +24,14 @@ from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import quote
 
 from ..manifest import copy_tree
-from ..trees import at_steps
+from ..trees import at_steps, json_pointer
 from .bounds import SchemaLimits, check_bounds, check_value, count_expansions
 from .defaults import Defaults
 from .errors import SchemaError, SchemaLibraryMissingError, SchemaViolation
-from .explain import explain, pointer
+from .explain import explain
 from .references import References, Schema, Steps
 
-__all__ = ("Checker", "SchemaValidator", "ValidatorFactory")
+__all__ = ("Checker", "SchemaValidator", "ValidatorFactory", "refuse_retrieval")
 
 _DOCUMENT: Final = "mcpl-schema:document"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -106,7 +106,7 @@ class SchemaValidator:
         return value if self._defaults is None else self._defaults.fill(value)
 
     def check(self, value: Any) -> None:
-        """Checks a plain JSON value.
+        """Checks a plain JSON value, as far as the schema looks into it.
 
         Raises:
             SchemaViolation: it does not fit, is no JSON, nests deeper than ``max_value_depth``, or has more text than
@@ -114,11 +114,12 @@ class SchemaValidator:
         """
         check_value(value, self._limits, text=self._judge.backtracking)
         try:
-            fits = self._judge.fits((), value)
+            if self._judge.fits((), value):
+                return
+            violation = explain(self._references, self._judge, value)
         except ValueError:
-            raise SchemaViolation("", "", "is no JSON value") from None
-        if not fits:
-            raise explain(self._references, self._judge, value)
+            violation = SchemaViolation((), "", "is no JSON value")
+        raise violation
 
     def _check_defaults(self, defaults: Defaults) -> None:
         for holder in defaults.holders:
@@ -138,7 +139,7 @@ class _Judge:
     def __init__(self, library: ModuleType, references: References, formats: bool) -> None:
         self._library = library
         self._references = references
-        self._options: dict[str, Any] = {"retriever": _refuse, "validate_formats": formats}
+        self._options: dict[str, Any] = {"retriever": refuse_retrieval, "validate_formats": formats}
         self._compiled: dict[Steps, Any] = {}
         self.backtracking = False
 
@@ -180,13 +181,15 @@ class _Judge:
             return self._new(schema)
         except self._library.ValidationError as exc:
             raise _schema_error(exc) from None
-        except UnicodeEncodeError:
+        except ValueError:
             raise SchemaError("not_schema", "it holds a lone surrogate") from None
 
     def _compile_part(self, steps: Steps) -> Any:
         draft = getattr(self._library, self._references.dialect.removesuffix("Validator"))
-        registry = self._library.Registry([(_DOCUMENT, self._references.root.schema)], draft=draft, retriever=_refuse)
-        return self._new({"$ref": f"{_DOCUMENT}#{quote(pointer(steps))}"}, registry=registry)
+        registry = self._library.Registry(
+            [(_DOCUMENT, self._references.root.schema)], draft=draft, retriever=refuse_retrieval
+        )
+        return self._new({"$ref": f"{_DOCUMENT}#{quote(json_pointer(steps))}"}, registry=registry)
 
     def _new(self, schema: Schema, **more: Any) -> Any:
         return getattr(self._library, self._references.dialect)(schema, **self._options, **more)
@@ -200,7 +203,12 @@ def _load() -> ModuleType:
     return jsonschema_rs
 
 
-def _refuse(uri: str) -> Any:
+def refuse_retrieval(uri: str) -> Any:
+    """What the library is given to fetch references with.
+
+    Raises:
+        LookupError: always.
+    """
     raise LookupError("nothing is fetched")
 
 
