@@ -56,9 +56,11 @@ coverage-gate: $(READY)
 	@echo "Outside the gate:"
 	@$(BIN)/python -m coverage report --omit='$(GATED_FILES)' --fail-under=0
 
+# The peers are installed only for this. BENCH='--quick' or any other options; MCPL_TS_CORE and MCPL_TS_WS for Node.
+BENCH ?=
 bench: $(READY)
-	@for file in benchmarks/[!_]*.py; do \
-	  name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "benchmarks.$$name"; done
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m benchmarks $(BENCH)
 
 # Built, installed alone, imported and run outside the tree; then with the extra that the command needs.
 wheel: $(READY)

@@ -59,7 +59,16 @@ def test_what_the_distribution_promises() -> None:
     assert project["name"] == "mcp-live-core"
     assert project["scripts"] == {"mcpl": "mcpl_core.cli:main"}
     assert project["requires-python"] == ">=3.11"
-    assert project["optional-dependencies"].keys() == {"host", "toolsets", "mcp", "postgres", "cli", "all", "dev"}
+    assert project["optional-dependencies"].keys() == {
+        "host",
+        "toolsets",
+        "mcp",
+        "postgres",
+        "cli",
+        "all",
+        "bench",
+        "dev",
+    }
     for name in ("LICENSE", "README.md", "CHANGELOG.md", "SPEC_NOTES.md", "constraints.txt", "mcpl_core/py.typed"):
         assert (ROOT / name).is_file(), name
     for name in ("mcpl_core", "tests", "vectors", "examples", "benchmarks"):

@@ -36,7 +36,7 @@ YIELD_EVERY = 100
 
 
 def _plain() -> Any:
-    converter: Any = default_converter()  # type: ignore[no-untyped-call]
+    converter: Any = default_converter()
     for kind in (JsonRPCRequestMessage, JsonRPCResponseMessage, JsonRPCNotification):
         converter.register_structure_hook(kind, lambda value, kind: kind(**value))
     return converter
@@ -68,21 +68,20 @@ def serve(order: Order) -> None:
     server = JsonRPCServer(JsonRPCProtocol, _plain)
     service = Service(order.gate)
 
-    @server.feature("echo")
     def echo(params: Any) -> Any:
         return params
 
-    @server.feature("count")
     def count(params: Any) -> None:
         service.count(params)
 
-    @server.feature("slow")
     async def slow(params: Any) -> None:
         await service.slow(params)
 
-    @server.feature("wait_count")
     async def wait_count(params: Any) -> Any:
         return await service.wait_count(params)
+
+    for feature in (echo, count, slow, wait_count):
+        server.feature(feature.__name__)(feature)
 
     server.start_io()
 
