@@ -19,11 +19,12 @@ from ..errors import InvalidValueError
 from ..host.hosted import HostedServer
 from ..host.session import HostSession
 from ..options import DEFAULT_REQUEST_TIMEOUT
-from . import http
 from .checks import BoundedValidator, JsonSchemaValidator
 from .client import DEFAULT_MAX_TOTAL, ClientSettings, McpClient
 from .given import GivenConnection, GivenSession, checked_connection
 from .hosted import hosted_session
+from .http.config import Era
+from .http.opening import open_session
 from .keeper import Reconnect
 from .native import PeerHandler
 from .observing import CallObserver
@@ -44,7 +45,9 @@ AnyTransport: TypeAlias = TransportDescription | ConnectionMaker
 #: Of what belongs to a connection that is made here: where it is to be had with one that the caller made.
 _MOVED: Final[dict[str, str]] = {
     "transport": "the connection has one already",
-    "open_session": "the connection was opened already",
+    "sdk": "the connection was made without it",
+    "http_options": "they belong to the transport of the connection",
+    "era": "both sides have settled on one",
     "client_info": "say who you are where the connection is made",
     "retry_on_throttle": "retries belong to the transport of the connection",
     "replay": "attempts are not seen from outside the connection",
@@ -60,13 +63,15 @@ def mcp_client(
     transport: AnyTransport | None = None,
     connection: GivenConnection | None = None,
     session: RawSession | HostSession | HostedServer | None = None,
-    open_session: Any = None,
     result_mode: ResultMode = "text",
     json_schema_validator: JsonSchemaValidator | None = None,
     prefix: str | None = None,
     client_info: Mapping[str, Any] | None = None,
     retry_on_throttle: Any = UNSET,
     replay: Replay | Mapping[str, Any] | None = None,
+    era: Era | None = None,
+    sdk: Any = None,
+    http_options: Mapping[str, Any] | None = None,
     handlers: Mapping[str, PeerHandler] | None = None,
     reconnect: Reconnect | None | UnsetType = UNSET,
     timeout: float | None = DEFAULT_REQUEST_TIMEOUT,
@@ -84,13 +89,16 @@ def mcp_client(
             ``WebSocketTransport``, or a function that makes a connection of this package each time.
         connection: somebody else's, open already; see ``GivenConnection``. Closed once, with the client.
         session: a server of an ``McplHost``, its session, or any ``RawSession``. It stays its owner's, and open.
-        open_session: opens the sessions over HTTP, in the place of ``mcpl_core.mcp.http.open_session``.
         result_mode: how results are read; see ``ResultMode``.
         json_schema_validator: compiles output schemas; left out, one with bounds that fetches nothing.
         prefix: tools are called ``<prefix>__<tool>``, made fit for models; left out, as the server calls them.
         client_info: ``name`` and ``version`` that the server is told.
         retry_on_throttle: whether and how HTTP 429 is answered with patience; without HTTP it has no meaning.
         replay: what may be sent again; see ``Replay``.
+        era: over HTTP ``auto`` (the default), ``handshake`` or ``modern``. Elsewhere there is the handshake: some
+            servers settle on the era of the first request, so that none is tried out.
+        sdk: an object with ``Client`` and ``streamable_http_client``, in the place of the installed SDK; over HTTP.
+        http_options: ``carrier``, ``timing`` and ``max_message_bytes`` of ``mcpl_core.mcp.http.open_session``.
         handlers: method -> what answers a request of the server (``elicitation/create``, ...).
         reconnect: how a broken session is made anew; ``None``: not at all.
         timeout: seconds that a request waits unless it says otherwise; ``None``: without end.
@@ -107,6 +115,9 @@ def mcp_client(
         raise InvalidValueError("name", "a client needs a name", "$.name")
     if result_mode not in RESULT_MODES:
         raise InvalidValueError("result_mode", f"a mode is one of {', '.join(RESULT_MODES)}", "$.result_mode")
+    unknown = set(http_options or ()) - {"carrier", "timing", "max_message_bytes"}
+    if unknown:
+        raise InvalidValueError("http_options", f"{sorted(map(str, unknown))} are not known", "$.http_options")
     declared = Replay.read(replay)
     connecting = Connecting(
         name=name,
@@ -115,7 +126,7 @@ def mcp_client(
         retry_on_throttle=True if retry_on_throttle is UNSET else retry_on_throttle,
         replay=declared,
         handlers=handlers,
-        open_session=open_session,
+        http_options={**(http_options or {}), "sdk": sdk, "era": "auto" if era is None else era},
     )
     with_reconnect = Reconnect() if isinstance(reconnect, UnsetType) else reconnect
     unavailable = None
@@ -124,8 +135,10 @@ def mcp_client(
             "connection" if connection is not None else "session",
             transport=transport,
             session=None if connection is None else session,
-            open_session=open_session,
             client_info=client_info,
+            era=era,
+            sdk=sdk,
+            http_options=http_options,
             retry_on_throttle=None if retry_on_throttle is UNSET else retry_on_throttle,
             replay=replay,
             handlers=handlers,
@@ -138,6 +151,7 @@ def mcp_client(
     elif isinstance(transport, HttpTransport | GatewayTransport):
         opener = connecting.http(transport)
     else:
+        _refuse_http(era=era if era != "handshake" else None, sdk=sdk, http_options=http_options)
         opener = connecting.native(transport)
         unavailable = replay_unavailable(declared, None)
     settings = ClientSettings(
@@ -159,7 +173,7 @@ class Connecting:
     """What the openers of the several ways to a server need.
 
     Attributes:
-        name, client_info, timeout, retry_on_throttle, replay, handlers, open_session: as for ``mcp_client``.
+        name, client_info, timeout, retry_on_throttle, replay, handlers, http_options: as for ``mcp_client``.
     """
 
     name: str
@@ -168,7 +182,7 @@ class Connecting:
     retry_on_throttle: Any
     replay: Replay
     handlers: Mapping[str, PeerHandler] | None
-    open_session: Any
+    http_options: dict[str, Any]
 
     def native(self, transport: Any) -> SessionOpener:
         """Over a connection of this package."""
@@ -176,9 +190,6 @@ class Connecting:
 
     def http(self, transport: HttpTransport | GatewayTransport) -> SessionOpener:
         """Over Streamable HTTP."""
-        open_session = http.open_session if self.open_session is None else self.open_session
-        if not callable(open_session):
-            raise InvalidValueError("open_session", "a function that opens sessions is needed", "$.open_session")
         opener: SessionOpener = partial(
             open_session,
             transport,
@@ -188,7 +199,10 @@ class Connecting:
             retry_on_throttle=self.retry_on_throttle,
             replay=self.replay,
             handlers=self.handlers,
+            **self.http_options,
         )
+        # Everything is checked when it is called, and nothing runs: what is wrong or missing is told now.
+        opener()
         return opener
 
     def given(self, connection: Any) -> SessionOpener:
@@ -219,3 +233,9 @@ def _refuse_together(arm: str, **given: Any) -> None:
         if value is not None:
             why = _MOVED[name]
             raise InvalidValueError("combination", f"{name} does not go with {arm}: {why}", f"$.{name}")
+
+
+def _refuse_http(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidValueError("combination", f"{name} is for HTTP alone", f"$.{name}")
