@@ -47,14 +47,18 @@ SIBLINGS = {
     "intake": {"dispatch", "observers", "outlet", "transports"},
     "constructors": {"listening", "options", "transports"},
     "connection": {"constructors", "dispatch", "intake", "observers", "options", "outlet", "timeouts", "transports"},
+    "approvals": {"catalog"},
     "": {"connection", "dispatch", "listening", "options", "transports"},
     "__main__": {"cli"},
 }
 EXTRAS = {
-    "jsonpatch", "jsonpointer", "jsonschema_rs", "mcp", "mcp_types", "psycopg", "rich", "starlette", "typer", "uvicorn",
+    "httpx2", "jsonpatch", "jsonpointer", "jsonschema_rs", "mcp", "mcp_types", "psycopg", "rich", "starlette", "typer", "uvicorn",
 }  # fmt: skip
 #: Takes longer to import than the rest together (the WebSocket library, the official SDK); loaded where it is needed.
-SLOW = {f"{PACKAGE}.transports.websocket", f"{PACKAGE}.mcp.serving.http_server"}
+SLOW = {
+    f"{PACKAGE}.transports.websocket", f"{PACKAGE}.mcp.serving.http_server", f"{PACKAGE}.mcp.http.session",
+    f"{PACKAGE}.mcp.http.retrying",
+}  # fmt: skip
 BACKENDS = {"asyncio", "trio", "outcome", "uvloop"}
 IMPURE = {
     "anyio", "asyncio", "io", "logging", "os", "pathlib", "random", "secrets", "selectors", "socket",

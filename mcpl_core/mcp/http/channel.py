@@ -1,0 +1,249 @@
+"""The streams of the SDK, shared: the SDK speaks while versions are negotiated, we speak afterwards.
+
+Owns: our own ids and what waits for them, notifications in the order of the wire, the answers to the server's own
+requests, and telling the server that nobody waits any longer. Does not own: what was really answered (``watching``),
+how long somebody waits, and further attempts (``calls``).
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp_types import (
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+
+from ...errors import ERR_INTERNAL_ERROR, ERR_METHOD_NOT_FOUND, ConnectionClosedError, RpcError, rpc_error
+from ...wire.messages import encode_request
+from ...wire.values import depth_exceeds, has_surrogate_escape
+from .exchange import Exchange
+from .quiet import ours
+from .watching import Spawn, WatchingTransport
+
+__all__ = ("Channel",)
+
+#: Ids below are the SDK's, which counts from 1 and sends a handful of messages.
+_FIRST_ID = 1001
+#: Deeper than this the SDK's serialiser gives up.
+_SDK_DEPTH = 200
+#: Seconds that telling a server of a cancellation may take.
+_NOTICE_BOUND = 1.0
+
+_logger = logging.getLogger("mcpl_core")
+
+
+class _Waiting:
+    __slots__ = ("done", "told")
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.told: dict[str, Any] | RpcError | None = None
+
+
+class Channel:
+    """See the module.
+
+    Args:
+        read, write: the streams of the SDK's transport.
+        watch: what observes the requests.
+        spawn: starts a task of the session.
+        handlers: method -> what answers a request of the server.
+    """
+
+    def __init__(
+        self,
+        read: Any,
+        write: Any,
+        watch: WatchingTransport,
+        spawn: Spawn,
+        handlers: Mapping[str, Callable[[Any], Any]],
+    ) -> None:
+        self._read = read
+        self._write = write
+        self._watch = watch
+        self._spawn = spawn
+        self._handlers = handlers
+        self._ids = count(_FIRST_ID)
+        self._waiting: dict[int | str, _Waiting] = {}
+        self._callbacks: list[Callable[[str, Any], None]] = []
+        self._to_sdk: MemoryObjectSendStream[SessionMessage | Exception]
+        self.for_sdk: MemoryObjectReceiveStream[SessionMessage | Exception]
+        self._to_sdk, self.for_sdk = anyio.create_memory_object_stream[SessionMessage | Exception](16)
+        self._over = False
+        #: Called as each progress notification is taken from the wire.
+        self.on_progress: Callable[[dict[str, Any]], None] = lambda params: None
+        #: Called when a handler begins (1) and ends (-1).
+        self.on_handling: Callable[[str, int], None] = lambda method, change: None
+
+    # -- what comes
+
+    async def pump(self) -> None:
+        """Takes what the SDK's transport delivers, until it ends. Then nothing waits any longer."""
+        try:
+            async for item in self._read:
+                if isinstance(item, SessionMessage):
+                    await self._take(item)
+                else:
+                    _logger.warning("MCP over HTTP: a message could not be read: %s", type(item).__name__)
+        finally:
+            self.close()
+            self._to_sdk.close()
+
+    def close(self) -> None:
+        """Whoever still waits is told that nothing will come."""
+        self._over = True
+        for waiting in self._waiting.values():
+            waiting.done.set()
+
+    async def _take(self, item: SessionMessage) -> None:
+        match item.message:
+            case JSONRPCNotification(method=method, params=params):
+                self._notified(method, params)
+            case JSONRPCRequest() as request:
+                self._spawn(lambda: self._answer(request))
+            case JSONRPCResponse(id=id, result=result):
+                await self._answered(id, result, item)
+            case JSONRPCError(id=id, error=error):
+                told = rpc_error(error.code, error.message, error.data)
+                await self._answered(id, told, item)
+
+    async def _answered(self, id: int | str | None, told: dict[str, Any] | RpcError, item: SessionMessage) -> None:
+        if isinstance(id, int) and id < _FIRST_ID:
+            await self._to_sdk.send(item)
+        elif id is not None and (waiting := self._waiting.get(id)) is not None:
+            waiting.told = told
+            waiting.done.set()
+
+    def _notified(self, method: str, params: dict[str, Any] | None) -> None:
+        if method == "notifications/progress" and params is not None:
+            self.on_progress(params)
+        for callback in tuple(self._callbacks):
+            try:
+                callback(method, params)
+            except Exception as exc:
+                _logger.warning("MCP over HTTP: an observer of notifications failed: %s", type(exc).__name__)
+
+    def on_notification(self, callback: Callable[[str, Any], None]) -> Callable[[], None]:
+        """See ``RawSession.on_notification``."""
+        self._callbacks.append(callback)
+
+        def remove() -> None:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+        return remove
+
+    async def _answer(self, request: JSONRPCRequest) -> None:
+        answer: JSONRPCMessage
+        handler = self._handlers.get(request.method)
+        try:
+            if handler is not None:
+                result = await self._handled(request.method, handler, request.params)
+            elif request.method == "ping":
+                result = {}
+            else:
+                raise RpcError(ERR_METHOD_NOT_FOUND, "Method not found")
+            answer = JSONRPCResponse(jsonrpc="2.0", id=request.id, result=result)
+        except RpcError as exc:
+            answer = JSONRPCError(
+                jsonrpc="2.0", id=request.id, error=ErrorData(code=exc.code, message=exc.message, data=exc.data)
+            )
+        except Exception:
+            error = ErrorData(code=ERR_INTERNAL_ERROR, message="Internal error")
+            answer = JSONRPCError(jsonrpc="2.0", id=request.id, error=error)
+        await self._send(answer, {})
+
+    async def _handled(self, method: str, handler: Callable[[Any], Any], params: Any) -> dict[str, Any]:
+        self.on_handling(method, 1)
+        try:
+            result = handler(params)
+            value: dict[str, Any] = dict(await result if inspect.isawaitable(result) else result)
+            return value
+        finally:
+            self.on_handling(method, -1)
+
+    # -- what goes
+
+    async def attempt(
+        self, method: str, params: dict[str, Any] | None, headers: dict[str, str], exchange: Exchange
+    ) -> dict[str, Any] | RpcError | None:
+        """Sends a request under a new id and waits until its exchange is over. Cancelled, it tells the server, if the
+        request was sent at all.
+
+        Args:
+            method: the method.
+            params: its params.
+            headers: of the request.
+            exchange: what will be observed of it.
+
+        Returns:
+            What the SDK said was the answer; ``None`` when the session ended meanwhile.
+
+        Raises:
+            ConnectionClosedError: the session is over; nothing was sent.
+            UnencodableError: the params have no JSON form; nothing was sent.
+        """
+        id = next(self._ids)
+        exchange.method, exchange.id = method, id
+        exchange.body = encode_request(id, method) if params is None else encode_request(id, method, params)
+        # The SDK cannot write everything that JSON can say; what is sent is our own text in any case.
+        odd = has_surrogate_escape(exchange.body) or depth_exceeds(exchange.body, _SDK_DEPTH)
+        shown = {} if params is None or odd else {"params": params}
+        message = JSONRPCRequest(jsonrpc="2.0", id=id, method=method, **shown)
+        waiting = self._waiting[id] = _Waiting()
+        self._watch.expect(id, exchange)
+        try:
+            await self._send(message, headers)
+            await waiting.done.wait()
+        except anyio.get_cancelled_exc_class():
+            await self._give_up(id, exchange)
+            raise
+        finally:
+            del self._waiting[id]
+            if exchange.seen or not exchange.aborted:
+                self._watch.forget(id)
+        return waiting.told
+
+    async def notify(self, method: str, params: dict[str, Any] | None, headers: dict[str, str]) -> None:
+        """Sends a notification; nothing after the session is over."""
+        shown = {} if params is None else {"params": params}
+        try:
+            await self._send(JSONRPCNotification(jsonrpc="2.0", method=method, **shown), headers)
+        except ConnectionClosedError:
+            return
+
+    async def _give_up(self, id: int, exchange: Exchange) -> None:
+        # A request on its way to where it is watched is stopped there.
+        arrived = exchange.sent if exchange.seen else not self._watch.watched.matched
+        try:
+            if arrived and not self._over:
+                # In the modern era the SDK turns this into the end of the request's stream.
+                with anyio.move_on_after(_NOTICE_BOUND, shield=True):
+                    notice = {"requestId": id, "reason": "nobody waits for it any longer"}
+                    await self.notify("notifications/cancelled", notice, {})
+        finally:
+            exchange.abort()
+
+    async def _send(self, message: JSONRPCMessage, headers: dict[str, str]) -> None:
+        metadata = ClientMessageMetadata(headers=headers) if headers else None
+        with ours():
+            try:
+                if self._over:
+                    raise anyio.ClosedResourceError
+                await self._write.send(SessionMessage(message, metadata))
+                return
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                pass
+        raise ConnectionClosedError("not-sent")

@@ -1,0 +1,321 @@
+"""The outermost transport of a session: what really happened to each message.
+
+Owns: matching requests with the messages that they carry, the status and the JSON-RPC answer of each, the session's
+id, and keeping failures away from the SDK, whose tasks would end the whole session over one lost request. Does not own:
+what a failure means to the caller (``session``).
+
+The SDK is given an answer in every case, if only to tell it that nothing more will come. What the caller gets is what
+was observed here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+import httpx2
+
+from ...errors import MalformedMessageError, McplError, TransportError
+from ...wire.messages import Failure, Id, Notification, Request, Success, decode_message, encode_failure
+from ..replay import Watched
+from .events import EventReader
+from .exchange import EXCHANGE_KEY, CallLog, Exchange, Timing
+from .headers import redirect_origin
+from .retry import RetrySeries, RetrySettings, parse_retry_after
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ("SESSION_HEADER", "Spawn", "WatchingTransport")
+
+SESSION_HEADER = "mcp-session-id"
+#: A status of no server: what the SDK is told when there is none.
+_NO_STATUS = 599
+#: An error body is read up to here; beyond it is no JSON-RPC error.
+_ERROR_LIMIT = 1024 * 1024
+#: Methods by which the two sides agree on a version. Their failure is no answer to that question.
+_NEGOTIATION = frozenset({"initialize", "server/discover"})
+#: Statuses that say nothing about what a server speaks.
+_NOT_NOW = frozenset({429, 503})
+#: An answer to a request of the server's, as a method.
+_ANSWER = "answer"
+#: Messages that may overtake others, so that a server that is slow to take them holds up nothing.
+_UNORDERED = frozenset({"notifications/cancelled", _ANSWER})
+#: Failures at which nothing of a request was written.
+_BEFORE_SENDING = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+
+_logger = logging.getLogger("mcpl_core")
+
+#: Starts a task of the session.
+Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+
+
+class WatchingTransport(httpx2.AsyncBaseTransport):
+    """An ``httpx2`` transport around another one.
+
+    Args:
+        inner: what repeats, signs and sends.
+        settings: of the series of messages that call no tool.
+        throttle: whether these are repeated at HTTP 429.
+        timing: clock and chance.
+        limit: the most bytes of an answer.
+        spawn: starts a task of the session.
+
+    Attributes:
+        session_id: as the server issued it.
+        watched: what was seen so far.
+        negotiation: the latest exchange of each method of the negotiation.
+        on_lost: called when a message of the negotiation got no answer, or one that says "not now".
+    """
+
+    def __init__(
+        self,
+        inner: httpx2.AsyncBaseTransport,
+        settings: RetrySettings,
+        throttle: bool,
+        timing: Timing,
+        limit: int,
+        spawn: Spawn,
+    ) -> None:
+        self._inner = inner
+        self._settings = settings
+        self._throttle = throttle
+        self._timing = timing
+        self._limit = limit
+        self._spawn = spawn
+        self._open: dict[Id, Exchange] = {}
+        self.session_id: str | None = None
+        self.watched = Watched()
+        self.negotiation: dict[str, Exchange] = {}
+        self.on_lost: Callable[[], None] = lambda: None
+
+    async def __aenter__(self) -> WatchingTransport:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        await self._inner.__aexit__(exc_type, exc_value, traceback)
+
+    async def aclose(self) -> None:
+        """Closes the inner transport."""
+        await self._inner.aclose()
+
+    def expect(self, id: Id, exchange: Exchange) -> None:
+        """The message with this id belongs to this exchange."""
+        self._open[id] = exchange
+
+    def forget(self, id: Id) -> None:
+        """The message with this id is over, whatever still comes."""
+        self._open.pop(id, None)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Sends the request; never raises for a failure of the way, which it keeps instead."""
+        return await self.send(request, await self._match(request))
+
+    def new_log(self) -> CallLog:
+        """The attempts of a message that calls no tool."""
+        log = CallLog(RetrySeries(self._settings, self._timing.clock()), throttle=self._throttle)
+        log.begin()
+        return log
+
+    async def send(self, request: httpx2.Request, exchange: Exchange) -> httpx2.Response:
+        """Sends the request of a known exchange; see ``handle_async_request``."""
+        if exchange.method in _UNORDERED:
+            # The SDK waits until such a message is delivered before it sends anything else.
+            self._spawn(lambda: self._send_notice(request, exchange))
+            return httpx2.Response(202)
+        with anyio.CancelScope() as scope:
+            exchange.scope = scope
+            if exchange.aborted:
+                scope.cancel()
+            response = await self._attempt(request, exchange)
+        exchange.scope = None
+        if scope.cancelled_caught:
+            return httpx2.Response(_NO_STATUS)
+        self._conclude(exchange)
+        return response
+
+    async def _attempt(self, request: httpx2.Request, exchange: Exchange) -> httpx2.Response:
+        forwarded = _forwarded(request, exchange)
+        try:
+            response = await self._inner.handle_async_request(forwarded)
+            self._note(exchange, forwarded, response)
+            return await self._observed(exchange, response)
+        except McplError as exc:
+            exchange.failure = exc
+        except Exception as exc:
+            if exchange.sent or isinstance(exc, httpx2.HTTPError | httpx2.StreamError):
+                exchange.sent = exchange.sent and not isinstance(exc, _BEFORE_SENDING)
+                # These hold the request, and with it its headers.
+                exchange.failure = TransportError(f"the HTTP request failed ({type(exc).__name__})")
+            else:
+                exchange.failure = exc
+        return httpx2.Response(_NO_STATUS)
+
+    async def _match(self, request: httpx2.Request) -> Exchange:
+        """The exchange of a request: the one that was announced for its message, else one of its own."""
+        self.watched.requests = True
+        message = None
+        if isinstance(request.stream, httpx2.ByteStream) and request.method == "POST":
+            message = decode_message(await request.aread())
+        if isinstance(message, Request):
+            self.watched.matched = True
+            if (known := self._open.get(message.id)) is not None:
+                known.seen = True
+                if known.aborted:
+                    self.forget(message.id)
+                return known
+        exchange = Exchange(self.new_log(), request.method)
+        if isinstance(message, Request):
+            exchange.method, exchange.id = message.method, message.id
+        elif isinstance(message, Notification):
+            exchange.method = message.method
+        elif isinstance(message, Success | Failure):
+            exchange.method = _ANSWER
+        if exchange.method in _NEGOTIATION:
+            self.negotiation[exchange.method] = exchange
+        return exchange
+
+    def _note(self, exchange: Exchange, request: httpx2.Request, response: httpx2.Response) -> None:
+        exchange.status = response.status_code
+        exchange.retry_after = parse_retry_after(response.headers.get("retry-after"), self._timing.wall())
+        if response.has_redirect_location:
+            exchange.location = redirect_origin(str(request.url), response.headers["location"])
+        if exchange.method == "initialize" and response.is_success:
+            self.session_id = response.headers.get(SESSION_HEADER) or None
+
+    async def _observed(self, exchange: Exchange, response: httpx2.Response) -> httpx2.Response:
+        """The response that the SDK gets; the answer in it is kept, now or as it arrives."""
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.is_success and kind == "text/event-stream":
+            stream = _ObservedStream(response, EventReader(self._limit), exchange, self._saw)
+            return httpx2.Response(response.status_code, headers=_plain_headers(response), stream=stream)
+        if exchange.id is None or response.status_code == 202 or response.has_redirect_location:
+            return response
+        text = await _read(response, self._limit if response.is_success else _ERROR_LIMIT)
+        if text is None and response.is_success:
+            raise TransportError(f"the answer has more than {self._limit} bytes")
+        text = text or b""
+        if kind == "application/json":
+            self._saw(exchange, text)
+        if exchange.answer is None and response.is_success:
+            exchange.failure = MalformedMessageError("invalid-response", "the answer is no JSON-RPC response")
+            text = encode_failure(exchange.id, -32603, "")
+            kind = "application/json"
+        return httpx2.Response(response.status_code, headers={"content-type": kind, **_session(response)}, content=text)
+
+    def _saw(self, exchange: Exchange, text: bytes) -> None:
+        """A message arrived on the stream of an exchange; a response there is the answer of that exchange."""
+        message = decode_message(text)
+        if not isinstance(message, Success | Failure):
+            return
+        found = exchange if exchange.id is not None else self._by_answer(message)
+        if found is not None and found.answer is None:
+            found.answer = message
+            self.watched.answered = True
+
+    def _by_answer(self, message: Success | Failure) -> Exchange | None:
+        return None if message.id is None else self._open.get(message.id)
+
+    async def _send_notice(self, request: httpx2.Request, exchange: Exchange) -> None:
+        response = await self._attempt(request, exchange)
+        await response.aclose()
+        self._report(exchange)
+
+    def _conclude(self, exchange: Exchange) -> None:
+        if self.negotiation.get(exchange.method) is exchange:
+            if exchange.failure is not None or (exchange.answer is None and exchange.status in _NOT_NOW):
+                self.on_lost()
+        elif exchange.id is None and exchange.method not in ("GET", "DELETE"):
+            self._report(exchange)
+
+    def _report(self, exchange: Exchange) -> None:
+        if exchange.failure is not None:
+            _logger.warning("MCP over HTTP: a message was not delivered: %s", type(exchange.failure).__name__)
+
+
+class _ObservedStream(httpx2.AsyncByteStream):
+    """The events of a response, seen before the SDK sees them. Ends quietly where the network fails."""
+
+    def __init__(
+        self,
+        response: httpx2.Response,
+        reader: EventReader,
+        exchange: Exchange,
+        saw: Callable[[Exchange, bytes], None],
+    ) -> None:
+        self._response = response
+        self._reader = reader
+        self._exchange = exchange
+        self._saw = saw
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = self._response.aiter_bytes()
+        exchange = self._exchange
+        while True:
+            piece = None
+            with anyio.CancelScope() as scope:
+                exchange.scope = scope
+                if exchange.aborted:
+                    scope.cancel()
+                piece = await self._next(pieces)
+            exchange.scope = None
+            if piece is None:
+                break
+            for text in self._reader.feed(piece):
+                self._saw(exchange, text)
+            yield piece
+        if exchange.aborted and exchange.id is not None:
+            # Otherwise the SDK would go on asking for the rest of the stream.
+            yield b"\n\ndata: " + encode_failure(exchange.id, -32603, "") + b"\n\n"
+
+    async def _next(self, pieces: AsyncIterator[bytes]) -> bytes | None:
+        try:
+            return await anext(pieces, None)
+        except (httpx2.HTTPError, httpx2.StreamError) as exc:
+            self._exchange.failure = TransportError(f"the stream of events failed ({type(exc).__name__})")
+            return None
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def _forwarded(request: httpx2.Request, exchange: Exchange) -> httpx2.Request:
+    extensions = {**request.extensions, EXCHANGE_KEY: exchange}
+    if exchange.body is None:
+        return httpx2.Request(
+            request.method, request.url, headers=request.headers, stream=request.stream, extensions=extensions
+        )
+    headers = {name: value for name, value in request.headers.items() if name.lower() != "content-length"}
+    return httpx2.Request(request.method, request.url, headers=headers, content=exchange.body, extensions=extensions)
+
+
+def _plain_headers(response: httpx2.Response) -> dict[str, str]:
+    """Without those that describe the body as it was coded on the way."""
+    coding = ("content-encoding", "content-length", "transfer-encoding")
+    return {name: value for name, value in response.headers.items() if name.lower() not in coding}
+
+
+def _session(response: httpx2.Response) -> Mapping[str, Any]:
+    found = response.headers.get(SESSION_HEADER)
+    return {} if found is None else {SESSION_HEADER: found}
+
+
+async def _read(response: httpx2.Response, limit: int) -> bytes | None:
+    """The body of a response, ``None`` when it is over ``limit`` bytes."""
+    text = bytearray()
+    try:
+        async for piece in response.aiter_bytes():
+            text += piece
+            if len(text) > limit:
+                return None
+    finally:
+        await response.aclose()
+    return bytes(text)
