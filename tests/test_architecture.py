@@ -52,7 +52,8 @@ SIBLINGS = {
     "__main__": {"cli"},
 }
 EXTRAS = {
-    "httpx2", "jsonpatch", "jsonpointer", "jsonschema_rs", "mcp", "mcp_types", "psycopg", "rich", "starlette", "typer", "uvicorn",
+    "httpx2", "jsonpatch", "jsonpointer", "jsonschema_rs", "mcp", "mcp_types", "psycopg", "rich", "starlette", "typer",
+    "uvicorn",
 }  # fmt: skip
 #: Takes longer to import than the rest together (the WebSocket library, the official SDK); loaded where it is needed.
 SLOW = {
