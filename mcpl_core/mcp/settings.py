@@ -20,6 +20,7 @@ Settings: TypeAlias = Mapping[str, SettingValue]
 
 #: Names, modes, regions, versions: words of letters and digits, joined by single marks.
 _PLAIN = re.compile(r"[A-Za-z0-9]+(?:[ ._:/-][A-Za-z0-9]+)*")
+_HEXADECIMAL = re.compile(r"[0-9a-fA-F]+")
 _LONGEST = 64
 #: A longer word is no name that a person wrote.
 _LONGEST_WORD = 24
@@ -69,4 +70,5 @@ def _random_looking(word: str) -> bool:
     """Whether nobody would call anything so: too long for a word, or letters and digits all mixed up."""
     digits = sum(map(str.isdigit, word))
     changes = sum(a.isdigit() != b.isdigit() for a, b in zip(word, word[1:], strict=False))
-    return len(word) > _LONGEST_WORD or (len(word) >= 8 and digits >= 2 and changes >= 3)
+    hexadecimal = not word.isdigit() and _HEXADECIMAL.fullmatch(word) is not None
+    return len(word) > _LONGEST_WORD or (len(word) >= 8 and digits >= 2 and changes >= (2 if hexadecimal else 3))
