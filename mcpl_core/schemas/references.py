@@ -152,8 +152,7 @@ class References:
 
     def _resolve_all(self, place: Place) -> None:
         schema = place.schema
-        if not isinstance(schema, dict):
-            return
+        assert isinstance(schema, dict)  # booleans are not kept
         for keyword in _REFERENCES:
             if isinstance(reference := schema.get(keyword), str):
                 base = self._bases[id(schema)]

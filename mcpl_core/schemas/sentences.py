@@ -103,4 +103,5 @@ def _count(number: Any, thing: str) -> str:
 
 
 def _quote(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    # A lone surrogate is shown as its escape: a sentence goes to logs and terminals too.
+    return json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()

@@ -25,6 +25,7 @@ JSON = st.recursive(
         (True, "true"),
         (1.5, "1.5"),
         ("é", '"é"'),
+        ("\ud800", '"\\ud800"'),
         ("x" * 60, '"' + "x" * 60 + '"'),
         ({"a": HUGE}, "an object with 1 member"),
         ([], "an array of 0 elements"),

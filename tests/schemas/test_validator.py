@@ -224,6 +224,18 @@ def test_lone_surrogates_are_text(value: Any) -> None:
     assert caught.value.keyword == "type"
 
 
+def test_lone_surrogates_are_counted_wherever_the_schema_looks() -> None:
+    names, elements = {"maxLength": 1}, {"items": {"maxLength": 3}}
+    validator = SchemaValidator({"propertyNames": names, "additionalProperties": elements})
+    validator.check({"\udfff": ["a\ud800b", "é"], "k": (1, None)})
+    with pytest.raises(SchemaViolation) as caught:
+        validator.check({"\udfff": ["a\ud800bc"]})
+    assert caught.value.keyword == "maxLength"
+    with pytest.raises(SchemaViolation) as caught:
+        validator.check({"\udfff\ud800": []})
+    assert caught.value.keyword == "propertyNames"
+
+
 def test_surrogates_beside_other_values_change_nothing() -> None:
     SchemaValidator({"properties": {"a": {"maxLength": 1}, "b": {"const": 5}}}).check(
         {"a": "\ud800", "b": 5, "c": None}
