@@ -26,7 +26,7 @@ from mcp_types import (
 )
 
 from ...errors import ERR_INTERNAL_ERROR, ERR_METHOD_NOT_FOUND, ConnectionClosedError, RpcError, rpc_error
-from ...wire.messages import encode_request
+from ...wire.messages import Notification, Request, encode_request
 from ...wire.values import depth_exceeds, has_surrogate_escape
 from .exchange import Exchange
 from .quiet import ours
@@ -107,12 +107,23 @@ class Channel:
         for waiting in self._waiting.values():
             waiting.done.set()
 
+    def _arrived(self, message: Request | Notification) -> None:
+        """A message of the server's, on the way of an answer."""
+        try:
+            params = message.params
+        except RpcError:
+            return
+        if isinstance(message, Notification):
+            self._notified(message.method, params)
+        else:
+            self._spawn(lambda: self._answer(message.id, message.method, params))
+
     async def _take(self, item: SessionMessage) -> None:
         match item.message:
             case JSONRPCNotification(method=method, params=params):
                 self._notified(method, params)
             case JSONRPCRequest() as request:
-                self._spawn(lambda: self._answer(request))
+                self._spawn(lambda: self._answer(request.id, request.method, request.params))
             case JSONRPCResponse(id=id, result=result):
                 await self._answered(id, result, item)
             case JSONRPCError(id=id, error=error):
@@ -126,8 +137,8 @@ class Channel:
             waiting.told = told
             waiting.done.set()
 
-    def _notified(self, method: str, params: dict[str, Any] | None) -> None:
-        if method == "notifications/progress" and params is not None:
+    def _notified(self, method: str, params: Any) -> None:
+        if method == "notifications/progress" and isinstance(params, dict):
             self.on_progress(params)
         for callback in tuple(self._callbacks):
             try:
@@ -145,25 +156,24 @@ class Channel:
 
         return remove
 
-    async def _answer(self, request: JSONRPCRequest) -> None:
+    async def _answer(self, id: int | str, method: str, params: Any) -> None:
         answer: JSONRPCMessage
-        handler = self._handlers.get(request.method)
+        handler = self._handlers.get(method)
         try:
             if handler is not None:
-                result = await self._handled(request.method, handler, request.params)
-            elif request.method == "ping":
+                result = await self._handled(method, handler, params)
+            elif method == "ping":
                 result = {}
             else:
                 raise RpcError(ERR_METHOD_NOT_FOUND, "Method not found")
-            answer = JSONRPCResponse(jsonrpc="2.0", id=request.id, result=result)
+            answer = JSONRPCResponse(jsonrpc="2.0", id=id, result=result)
         except RpcError as exc:
-            answer = JSONRPCError(
-                jsonrpc="2.0", id=request.id, error=ErrorData(code=exc.code, message=exc.message, data=exc.data)
-            )
+            error = ErrorData(code=exc.code, message=exc.message, data=exc.data)
+            answer = JSONRPCError(jsonrpc="2.0", id=id, error=error)
         except Exception:
             error = ErrorData(code=ERR_INTERNAL_ERROR, message="Internal error")
-            answer = JSONRPCError(jsonrpc="2.0", id=request.id, error=error)
-        await self._send(answer, {})
+            answer = JSONRPCError(jsonrpc="2.0", id=id, error=error)
+        await self._deliver(answer, {})
 
     async def _handled(self, method: str, handler: Callable[[Any], Any], params: Any) -> dict[str, Any]:
         self.on_handling(method, 1)
@@ -203,6 +213,8 @@ class Channel:
         shown = {} if params is None or odd else {"params": params}
         message = JSONRPCRequest(jsonrpc="2.0", id=id, method=method, **shown)
         waiting = self._waiting[id] = _Waiting()
+        exchange.on_answer = waiting.done.set
+        exchange.on_message = self._arrived
         self._watch.expect(id, exchange)
         try:
             await self._send(message, headers)
@@ -219,8 +231,11 @@ class Channel:
     async def notify(self, method: str, params: dict[str, Any] | None, headers: dict[str, str]) -> None:
         """Sends a notification; nothing after the session is over."""
         shown = {} if params is None else {"params": params}
+        await self._deliver(JSONRPCNotification(jsonrpc="2.0", method=method, **shown), headers)
+
+    async def _deliver(self, message: JSONRPCMessage, headers: dict[str, str]) -> None:
         try:
-            await self._send(JSONRPCNotification(jsonrpc="2.0", method=method, **shown), headers)
+            await self._send(message, headers)
         except ConnectionClosedError:
             return
 

@@ -16,10 +16,18 @@ class EventReader:
     """Reads a stream in pieces of any size.
 
     Args:
-        limit: the most bytes that one event may have. What is longer is skipped; the SDK ends such a stream.
+        limit: the most bytes that one event may have. What is longer is skipped.
+
+    Attributes:
+        last_id: the id of the latest event that had one, by which a stream is resumed.
+        retry: milliseconds that the server wants to pass before that.
+        too_long: an event was skipped.
     """
 
-    __slots__ = ("_data", "_event", "_first", "_length", "_limit", "_line", "_size", "_skip_lf", "_skipping")
+    __slots__ = (
+        "_data", "_event", "_first", "_length", "_limit", "_line", "_size", "_skip_lf", "_skipping", "last_id",
+        "retry", "too_long",
+    )  # fmt: skip
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -32,6 +40,9 @@ class EventReader:
         self._skipping = False
         self._skip_lf = False
         self._first = True
+        self.last_id = b""
+        self.retry: int | None = None
+        self.too_long = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events of type ``message`` that end in this piece."""
@@ -51,7 +62,7 @@ class EventReader:
         self._length += len(piece)
         self._size += len(piece)
         if self._size > self._limit:
-            self._skipping = True
+            self._skipping = self.too_long = True
             self._line.clear()
             self._data.clear()
         else:
@@ -82,3 +93,7 @@ class EventReader:
             self._data.append(value)
         elif name == b"event":
             self._event = value
+        elif name == b"id" and b"\0" not in value:
+            self.last_id = value
+        elif name == b"retry" and value.isdigit() and len(value) < 10:
+            self.retry = int(value)

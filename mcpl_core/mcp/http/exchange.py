@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ...wire.messages import Failure, Id, Success
+from ...wire.messages import Failure, Id, Notification, Request, Success
 from ..replay import (
     REFUSED_BEFORE_EXECUTION,
     AttemptOutcome,
@@ -128,6 +128,8 @@ class Exchange:
         failure: what failed; the caller gets it.
         scope: what is being awaited now; cancelled by ``abort``.
         aborted: given up by the caller.
+        on_answer: called when the answer was observed.
+        on_message: takes what else came on the way of the answer.
     """
 
     log: CallLog
@@ -143,6 +145,8 @@ class Exchange:
     failure: Exception | None = None
     scope: anyio.CancelScope | None = None
     aborted: bool = False
+    on_answer: Callable[[], None] | None = None
+    on_message: Callable[[Request | Notification], None] | None = None
 
     def abort(self) -> None:
         """Gives it up: what waits for it now, be it the network or the time of the next attempt, ends."""

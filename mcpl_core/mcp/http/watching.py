@@ -39,6 +39,8 @@ _ERROR_LIMIT = 1024 * 1024
 _NEGOTIATION = frozenset({"initialize", "server/discover"})
 #: Statuses that say nothing about what a server speaks.
 _NOT_NOW = frozenset({429, 503})
+#: Seconds for which a stream may stay open after its answer.
+_LINGER = 1.0
 #: An answer to a request of the server's, as a method.
 _ANSWER = "answer"
 #: Messages that may overtake others, so that a server that is slow to take them holds up nothing.
@@ -195,34 +197,74 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         """The response that the SDK gets; the answer in it is kept, now or as it arrives."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.is_success and kind == "text/event-stream":
-            stream = _ObservedStream(response, EventReader(self._limit), exchange, self._saw)
+            if exchange.id is not None:
+                return await self._follow(exchange, exchange.id, response)
+            stream = _ObservedStream(response, EventReader(self._limit), self._saw_elsewhere)
             return httpx2.Response(response.status_code, headers=_plain_headers(response), stream=stream)
         if exchange.id is None or response.status_code == 202 or response.has_redirect_location:
             return response
         text = await _read(response, self._limit if response.is_success else _ERROR_LIMIT)
         if text is None and response.is_success:
             raise TransportError(f"the answer has more than {self._limit} bytes")
-        text = text or b""
         if kind == "application/json":
-            self._saw(exchange, text)
+            self._saw(exchange, text or b"")
         if exchange.answer is None and response.is_success:
             exchange.failure = MalformedMessageError("invalid-response", "the answer is no JSON-RPC response")
-            text = encode_failure(exchange.id, -32603, "")
-            kind = "application/json"
-        return httpx2.Response(response.status_code, headers={"content-type": kind, **_session(response)}, content=text)
+        return _told(response, exchange.id, text)
 
-    def _saw(self, exchange: Exchange, text: bytes) -> None:
-        """A message arrived on the stream of an exchange; a response there is the answer of that exchange."""
+    async def _follow(self, exchange: Exchange, id: Id, response: httpx2.Response) -> httpx2.Response:
+        """Reads the stream of events that answers a request. The SDK gets the answer alone, when it is there: it would
+        leave the stream half read, which on trio is a warning for each."""
+        reader = EventReader(self._limit)
+        answer: bytes | None = None
+        with anyio.CancelScope() as scope:
+            try:
+                async for piece in response.aiter_bytes():
+                    for text in reader.feed(piece):
+                        if answer is None and self._saw(exchange, text):
+                            # Whoever ends a stream properly does so now; the connection can be used again then.
+                            answer = text
+                            scope.deadline = anyio.current_time() + _LINGER
+                    if reader.too_long:
+                        # Cancelled, not left: only so does the stream end in all its layers.
+                        scope.cancel()
+            except (httpx2.HTTPError, httpx2.StreamError) as exc:
+                if answer is None:
+                    exchange.failure = TransportError(f"the stream of events failed ({type(exc).__name__})")
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await response.aclose()
+        if answer is None and reader.too_long:
+            raise TransportError(f"an event has more than {self._limit} bytes")
+        if answer is None and reader.last_id:
+            # The SDK asks for the rest of the stream.
+            return _resumable(response, reader)
+        return _told(response, id, answer)
+
+    def _saw(self, exchange: Exchange, text: bytes) -> bool:
+        """A message arrived on the way of an exchange. Whether it is its answer."""
         message = decode_message(text)
-        if not isinstance(message, Success | Failure):
-            return
-        found = exchange if exchange.id is not None else self._by_answer(message)
-        if found is not None and found.answer is None:
-            found.answer = message
-            self.watched.answered = True
+        if isinstance(message, Success | Failure):
+            self._answered(exchange, message)
+            return True
+        if isinstance(message, Request | Notification) and exchange.on_message is not None:
+            exchange.on_message(message)
+        return False
 
-    def _by_answer(self, message: Success | Failure) -> Exchange | None:
-        return None if message.id is None else self._open.get(message.id)
+    def _saw_elsewhere(self, text: bytes) -> None:
+        """A message arrived on a stream that belongs to no request: it may be the rest of one that broke."""
+        message = decode_message(text)
+        if isinstance(message, Success | Failure) and message.id is not None:
+            found = self._open.get(message.id)
+            if found is not None:
+                self._answered(found, message)
+
+    def _answered(self, exchange: Exchange, message: Success | Failure) -> None:
+        self.watched.answered = True
+        if exchange.answer is None:
+            exchange.answer = message
+            if exchange.on_answer is not None:
+                exchange.on_answer()
 
     async def _send_notice(self, request: httpx2.Request, exchange: Exchange) -> None:
         response = await self._attempt(request, exchange)
@@ -242,49 +284,35 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
 
 
 class _ObservedStream(httpx2.AsyncByteStream):
-    """The events of a response, seen before the SDK sees them. Ends quietly where the network fails."""
+    """The events of a stream that belongs to no request, seen before the SDK sees them."""
 
-    def __init__(
-        self,
-        response: httpx2.Response,
-        reader: EventReader,
-        exchange: Exchange,
-        saw: Callable[[Exchange, bytes], None],
-    ) -> None:
+    def __init__(self, response: httpx2.Response, reader: EventReader, saw: Callable[[bytes], None]) -> None:
         self._response = response
         self._reader = reader
-        self._exchange = exchange
         self._saw = saw
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces = self._response.aiter_bytes()
-        exchange = self._exchange
-        while True:
-            piece = None
-            with anyio.CancelScope() as scope:
-                exchange.scope = scope
-                if exchange.aborted:
-                    scope.cancel()
-                piece = await self._next(pieces)
-            exchange.scope = None
-            if piece is None:
-                break
+        async for piece in self._response.aiter_bytes():
             for text in self._reader.feed(piece):
-                self._saw(exchange, text)
+                self._saw(text)
             yield piece
-        if exchange.aborted and exchange.id is not None:
-            # Otherwise the SDK would go on asking for the rest of the stream.
-            yield b"\n\ndata: " + encode_failure(exchange.id, -32603, "") + b"\n\n"
-
-    async def _next(self, pieces: AsyncIterator[bytes]) -> bytes | None:
-        try:
-            return await anext(pieces, None)
-        except (httpx2.HTTPError, httpx2.StreamError) as exc:
-            self._exchange.failure = TransportError(f"the stream of events failed ({type(exc).__name__})")
-            return None
 
     async def aclose(self) -> None:
         await self._response.aclose()
+
+
+def _told(response: httpx2.Response, id: Id, text: bytes | None) -> httpx2.Response:
+    """What the SDK is told of the end of a request: the answer, or something to be going on with."""
+    headers = {"content-type": "application/json", **_session(response)}
+    if text is None or not isinstance(decode_message(text), Success | Failure):
+        text = encode_failure(id, -32603, "")
+    return httpx2.Response(response.status_code, headers=headers, content=text)
+
+
+def _resumable(response: httpx2.Response, reader: EventReader) -> httpx2.Response:
+    retry = b"" if reader.retry is None else b"retry: %d\n" % reader.retry
+    text = b"id: " + reader.last_id + b"\n" + retry + b"data:\n\n"
+    return httpx2.Response(response.status_code, headers={"content-type": "text/event-stream"}, content=text)
 
 
 def _forwarded(request: httpx2.Request, exchange: Exchange) -> httpx2.Request:
@@ -312,10 +340,12 @@ async def _read(response: httpx2.Response, limit: int) -> bytes | None:
     """The body of a response, ``None`` when it is over ``limit`` bytes."""
     text = bytearray()
     try:
-        async for piece in response.aiter_bytes():
-            text += piece
-            if len(text) > limit:
-                return None
+        with anyio.CancelScope() as scope:
+            async for piece in response.aiter_bytes():
+                text += piece
+                if len(text) > limit:
+                    scope.cancel()
     finally:
-        await response.aclose()
-    return bytes(text)
+        with anyio.CancelScope(shield=True):
+            await response.aclose()
+    return None if len(text) > limit else bytes(text)
