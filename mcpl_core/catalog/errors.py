@@ -26,7 +26,6 @@ CatalogCode = Literal[
     "mcp_binding_invalid",  # a binding, a server id or a limit of the host is not what it must be
     "mcp_binding_missing",  # a tool that is bound is not in the server's list
     "mcp_canceled",  # a write was cancelled; its effect says whether before or after it was sent
-    "mcp_catalog_invalid",  # an answer to ``tools/list`` is no list of tools
     "mcp_catalog_limit_exceeded",  # too many pages, tools or bytes
     "mcp_catalog_stale",  # the list of tools changed since it was read
     "mcp_connection_closed",  # the connection that the list was read from closed
