@@ -40,8 +40,9 @@ def main(arguments: Sequence[str]) -> int:
         if options.listing or not plan:
             print("\n".join(f"{run.order.scenario} {run.order.link} {run.label}" for run in plan) or "nothing to run")
             return 0
-        record = Record(machine(), _measure(options, plan))
-    return _report(options, record, f"python -m benchmarks {shlex.join(arguments)}".strip())
+        command = f"python -m benchmarks {shlex.join(arguments)}".strip()
+        record = Record(machine() | {"command": command}, _measure(options, plan))
+    return _report(options, record)
 
 
 def _measure(options: Options, plan: list[Run]) -> list[Sample]:
@@ -62,12 +63,12 @@ def _measure(options: Options, plan: list[Run]) -> list[Sample]:
     return samples
 
 
-def _report(options: Options, record: Record, command: str) -> int:
+def _report(options: Options, record: Record) -> int:
     table, verdicts = rows(record.samples, FLOORS), judge(record.samples)
     if options.markdown:
-        print(markdown.summary(table, verdicts, record.machine, command))
+        print(markdown.summary(table, verdicts, record.machine))
     else:
-        print("; ".join(f"{name} {value}" for name, value in record.machine.items()))
+        print("; ".join(f"{name} {value}" for name, value in record.machine.items() if name != "command"))
         print(f"\n{report.tables(table)}\n\n{report.verdicts(verdicts)}")
     failures = report.failures(record.samples)
     for line in failures:

@@ -21,11 +21,11 @@ _LINK_WORDS = {"stdio": "a child process", "ws": "a WebSocket on loopback", "mem
 _UNITS = {"F": "MB", "G": "ms", "H": "per s", "R": "per s", "S": "calls per s", "T": "calls per s"}
 
 
-def summary(rows: Sequence[Row], verdicts: Sequence[Verdict], machine: Mapping[str, str], command: str) -> str:
+def summary(rows: Sequence[Row], verdicts: Sequence[Verdict], machine: Mapping[str, str]) -> str:
     """The tables, with what they were made of and the targets that are missed."""
     rounds = [row.rounds for row in rows]
     parts = [
-        f"`{command}`: {machine.get('kind', '')}, {machine.get('python', '')}"
+        f"`{machine.get('command', '')}`: {machine.get('kind', '')}, {machine.get('python', '')}"
         + (f", Node {machine['node']}" if "node" in machine else "")
         + f"; medians of {_span(rounds)} rounds. In brackets the speed as a part of the floor's in the same rounds.",
         *(part for link in LINKS if (part := _matrix(rows, link))),

@@ -52,6 +52,7 @@ class Options:
         seconds: of each timed part.
         only: a pattern for the names of contenders.
         scenarios, links, loops: empty: all.
+        pinned: client and server have a processor each.
         quick: a small choice, within a minute.
         seconds_in_all: nothing more is begun after these; ``None``: without end.
         json: a file for everything that was measured.
@@ -67,6 +68,7 @@ class Options:
     scenarios: tuple[str, ...]
     links: tuple[str, ...]
     loops: tuple[str, ...]
+    pinned: bool
     quick: bool
     seconds_in_all: float | None
     json: Path | None
@@ -81,7 +83,9 @@ def parse(arguments: Sequence[str]) -> Options:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="mcpl_core beside floors and peers, as ratios within the same round.",
-        epilog="Scenarios: " + "; ".join(f"{name}: {what}" for name, what in SCENARIOS.items()) + ".",
+        epilog="Scenarios: " + "; ".join(f"{name}: {what}" for name, what in SCENARIOS.items()) + ". "
+        "MCPL_TS_CORE names the index.js of a build of the TypeScript core, MCPL_TS_WS the wrapper.mjs of the npm "
+        "package ws, for that core over WebSocket. Client and server have a processor each, where there are two.",
     )
     parser.add_argument("--quick", action="store_true", help="a small choice, one round, within a minute")
     parser.add_argument("--rounds", type=_positive, help="how often each is measured (5; quick: 1)")
@@ -90,6 +94,7 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument("--scenario", type=_scenarios, default=(), metavar="A,B,...", help="D stands for D1,D16")
     parser.add_argument("--link", type=_among(LINKS), default=(), metavar="LINK,...", help="stdio, ws, memory")
     parser.add_argument("--loop", type=_among(_LOOPS), default=(), metavar="LOOP,...", help="asyncio, uvloop, trio")
+    parser.add_argument("--unpinned", action="store_true", help="let the system place the processes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples, rows and verdicts")
     parser.add_argument("--plot", type=_svg, metavar="FILE.svg", help="draw the ratios")
     parser.add_argument("--markdown", action="store_true", help="print short tables for a README")
@@ -104,6 +109,7 @@ def parse(arguments: Sequence[str]) -> Options:
         scenarios=given.scenario,
         links=given.link,
         loops=given.loop,
+        pinned=not given.unpinned,
         quick=given.quick,
         seconds_in_all=_QUICK_SECONDS if given.quick else None,
         json=given.json,
@@ -121,7 +127,7 @@ def chosen(
 
     Args:
         options: see there.
-        cpus: for ``Order.cpus``.
+        cpus: for ``Order.cpus``, where processes are pinned.
         there_are: all runs; left out: those of the catalog.
     """
     plan: list[Run] = []
@@ -132,7 +138,9 @@ def chosen(
         if lack := missing(run.contender, run.order.link, run.order.loop):
             absent[f"left out: {run.label} over {run.order.link}: {lack}"] = None
             continue
-        order = replace(run.order, seconds=options.seconds, warm_up=options.seconds / 2, cpus=cpus)
+        order = replace(
+            run.order, seconds=options.seconds, warm_up=options.seconds / 2, cpus=cpus if options.pinned else ()
+        )
         plan.append(run._replace(order=order))
     if options.quick:
         # In the order of the table: what there is no time for is what stands last.

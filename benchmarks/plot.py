@@ -109,5 +109,5 @@ def _text(
 ) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" fill="{fill}" '
-        f'text-anchor="{anchor}">{escape(text)}</text>'
+        f'text-anchor="{anchor}" paint-order="stroke" stroke="#fff" stroke-width="3">{escape(text)}</text>'
     )

@@ -29,7 +29,7 @@ class Record(msgspec.Struct, frozen=True):
     """One series.
 
     Attributes:
-        machine: what it ran on, and with which versions.
+        machine: what it ran on, with which versions, and the command.
         samples: everything that was measured.
     """
 

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec.structs import replace
 
@@ -92,11 +93,7 @@ def run_once(run: Run, round: int = 0, timeout: float | None = None) -> Sample:
 def _execute(command: list[str], order: Order, errors: Path, timeout: float) -> tuple[dict[str, float], str]:
     """The figures, or what the process said last."""
     # Its errors go to a file: a server that outlives its client would hold a pipe open.
-    with errors.open("w+b") as said:
-        with _on(order.cpus):
-            process = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, start_new_session=True
-            )
+    with errors.open("w+b") as said, _started(command, said, order.cpus) as process:
         try:
             output, _ = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -107,6 +104,13 @@ def _execute(command: list[str], order: Order, errors: Path, timeout: float) -> 
         words = said.read().decode(errors="replace")
     lines = [line for line in output.decode(errors="replace").splitlines() if line.startswith(MARK)]
     return (json.loads(lines[-1].removeprefix(MARK)), "") if lines else ({}, words)
+
+
+def _started(command: list[str], said: BinaryIO, cpus: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    with _on(cpus):
+        return subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, start_new_session=True
+        )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

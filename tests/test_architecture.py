@@ -67,7 +67,7 @@ IMPURE = {
 }  # fmt: skip
 IMPURE_CALLS = {"open", "print", "input"}
 #: Folders of tests that are about no single module.
-UNMAPPED_TESTS = {"contract", "vectors", "interaction"}
+UNMAPPED_TESTS = {"benchmarks", "contract", "vectors", "interaction"}
 
 
 class Import(NamedTuple):

@@ -104,11 +104,13 @@ async def _call_all(calls: list[Call], seconds: float) -> dict[str, float]:
 
     async def one_after_the_other(call: Call, end: int) -> None:
         began = time.perf_counter_ns()
-        while began < end:
+        while True:  # once at least, however late it begins
             check_echo(await call(), SMALL)
             ended = time.perf_counter_ns()
             latencies.append(ended - began)
             began = ended
+            if ended >= end:
+                return
 
     with Meter() as meter:
         end = time.perf_counter_ns() + int(seconds * 1e9)

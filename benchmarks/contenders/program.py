@@ -73,14 +73,12 @@ def environment() -> dict[str, str]:
 @contextmanager
 def server_process(module: str, order: Order) -> Iterator[subprocess.Popen[bytes]]:
     """The server of a contender, with unbuffered pipes; it is killed at the end."""
-    process = subprocess.Popen(
-        server_command(module, order), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment()
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    command, pipe = server_command(module, order), subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @asynccontextmanager
