@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from inspect import isawaitable
 from typing import Any, Final
 
+import anyio
 import mcp_types as types
 import uvicorn
 from mcp.server import ServerRequestContext
@@ -50,6 +51,9 @@ _LOUD_LOGGERS: Final = (
     "mcp.shared.jsonrpc_dispatcher",
     "sse_starlette.sse",
 )
+
+#: Seconds between two looks at the clock for the ``Date`` header.
+_TICK: Final = 1.0
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -107,15 +111,25 @@ class HttpServer:
         """Ends ``serve``: nothing more is accepted, calls under way have the grace to finish."""
         self._stopped = True
         if self._uvicorn is not None:
-            self._uvicorn.should_exit = True
+            self._uvicorn.leave()
 
 
 class _Uvicorn(uvicorn.Server):
-    """The signals of the process are the application's, and being up is told."""
+    """The signals of the process are the application's, being up is told, and leaving waits for no tick."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
+        self._leaving = anyio.Event()
+
+    def leave(self) -> None:
+        self.should_exit = True
+        self._leaving.set()
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            with anyio.move_on_after(_TICK):
+                await self._leaving.wait()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,0 +1,53 @@
+"""Credentials: asked for before the call, given to it, told to nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpl_core.mcp import ConsentRequiredError
+from mcpl_core.mcp.serving import ServedTool, ToolCall
+from mcpl_core.mcp.serving.credentials import resolve_credentials
+from mcpl_core.mcp.serving.tools import needs_of
+from mcpl_core.mcp.transports import Consent, CredentialRequest
+
+pytestmark = pytest.mark.anyio
+
+URL = "https://accounts.example/CANARY"
+TOOL = ServedTool("t", lambda arguments, call: None, needs=("mail", CredentialRequest("files", ("read",), "user")))
+
+
+async def resolved(answer: Any) -> tuple[ToolCall, str | None, list[CredentialRequest], list[BaseException]]:
+    asked: list[CredentialRequest] = []
+    reports: list[BaseException] = []
+
+    async def provider(request: CredentialRequest) -> Any:
+        asked.append(request)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    call = ToolCall(TOOL)
+    return call, await resolve_credentials(call, needs_of(TOOL), provider, reports.append), asked, reports
+
+
+async def test_each_need_is_asked_for_as_it_was_declared_and_injected() -> None:
+    call, refusal, asked, _ = await resolved({"authorization": "Bearer x"})
+    assert refusal is None
+    assert asked == [CredentialRequest("mail"), CredentialRequest("files", ("read",), "user")]
+    assert call.credentials == {"mail": {"authorization": "Bearer x"}, "files": {"authorization": "Bearer x"}}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Consent(URL), ConsentRequiredError("mail", URL), ValueError(URL), None],
+    ids=["consent", "consent raised", "failure", "nothing"],
+)
+async def test_a_blocked_credential_names_its_service_and_nothing_else(answer: Any) -> None:
+    call, refusal, asked, reports = await resolved(answer)
+    assert refusal is not None
+    assert "mail" in refusal
+    assert "CANARY" not in refusal + str([str(report) for report in reports])
+    assert len(asked) == 1
+    assert call.credentials == {}

@@ -1,0 +1,245 @@
+"""Served over a connection of ours, and over a transport of somebody's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcpl_core.mcp.serving import ConnectionEndpoint, McpTransport, Peer, Prompt, Resource, ServedTool, ToolCall
+from mcpl_core.mcp.serving.answers import Answers
+from mcpl_core.mcp.serving.endpoints import Endpoint, Handshake, PluggedEndpoint
+from tests.mcp.serving.clients import LIMIT, answers_of, connection_pair
+from tests.server.raw_host import RawHost, spawned
+
+pytestmark = pytest.mark.anyio
+
+VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+PROGRAM = Path(__file__).with_name("stdio_program.py")
+
+
+ECHO = ServedTool("echo", lambda arguments, call: json.dumps([arguments, call.peer.transport, call.peer.client]))
+
+
+@asynccontextmanager
+async def serving(*capabilities: Any, peer: Peer | None = None, **options: Any) -> AsyncIterator[RawHost]:
+    async with connection_pair() as (client, connection), anyio.create_task_group() as tasks:
+        endpoint = ConnectionEndpoint(connection, peer=peer)
+        ready = anyio.Event()
+        tasks.start_soon(endpoint.run, answers_of(*(capabilities or (ECHO,)), **options), ready.set)
+        await ready.wait()
+        yield client
+        await endpoint.stop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_handshake_agrees_on_each_version_of_its_era(version: str) -> None:
+    async with serving() as client:
+        assert await client.initialize(mcpl=False, version=version) == {
+            "protocolVersion": version,
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "unit", "version": "1.2.3"},
+        }
+        assert [tool["name"] for tool in (await client.result("tools/list"))["tools"]] == ["echo"]
+
+
+@pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01", ""])
+async def test_a_version_of_another_era_gets_the_newest_of_this(version: str) -> None:
+    async with serving(instructions="Add.") as client:
+        result = await client.initialize(mcpl=False, version=version)
+        assert (result["protocolVersion"], result["instructions"]) == ("2025-11-25", "Add.")
+
+
+async def test_the_handshake_comes_first_and_once() -> None:
+    async with serving() as client:
+        assert await client.result("ping") == {}
+        assert (await client.error("tools/list"))["code"] == -32600
+        # A client that tries the other era first falls back on this.
+        assert (await client.error("server/discover", {"_meta": {}}))["code"] == -32601
+        assert (await client.error("initialize", {"capabilities": {}}))["code"] == -32602
+        await client.initialize(mcpl=False)
+        assert (await client.error("initialize", {"protocolVersion": "2025-11-25"}))["code"] == -32600
+        assert (await client.error("tools/list", [1]))["code"] == -32602
+        assert (await client.error("resources/list"))["code"] == -32601
+        await client.notify("notifications/whatever")
+        assert await client.result("ping") == {}
+
+
+async def test_a_call_knows_who_calls() -> None:
+    async with serving(peer=Peer("ann")) as client:
+        await client.initialize(mcpl=False)
+        result = await client.tool("echo", {"a": 1})
+        assert json.loads(result["content"][0]["text"]) == [{"a": 1}, "connection", {"name": "raw", "version": "1"}]
+        params = {"name": "echo", "arguments": [None]}
+        assert json.loads((await client.result("tools/call", params))["content"][0]["text"])[0] == [None]
+
+
+async def test_all_three_kinds_are_served() -> None:
+    resource = Resource("r", "mem://r", lambda uri, variables: "text")
+    async with serving(ECHO, resource, Prompt("p", lambda arguments: "hi")) as client:
+        capabilities = (await client.initialize(mcpl=False))["capabilities"]
+        assert capabilities == {"tools": {}, "resources": {}, "prompts": {}}
+        assert (await client.result("resources/read", {"uri": "mem://r"}))["contents"][0]["text"] == "text"
+        assert (await client.error("resources/read", {"uri": "mem://x"}))["code"] == -32002
+        assert (await client.result("prompts/get", {"name": "p"}))["messages"][0]["role"] == "user"
+        assert (await client.error("prompts/get", {"name": "x"}))["code"] == -32602
+
+
+async def test_cancelling_reaches_the_tool_and_progress_the_client() -> None:
+    cancelled = anyio.Event()
+
+    async def run(arguments: Any, call: ToolCall) -> str:
+        await call.report_progress(0.5)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+        return "over"
+
+    async with serving(ServedTool("wait", run)) as client:
+        await client.initialize(mcpl=False)
+        request = client.request("tools/call", {"name": "wait", "_meta": {"progressToken": "p"}})
+        await client.send(request)
+        heard = await client.next("notifications/progress")
+        assert heard["params"] == {"progressToken": "p", "progress": 0.5}
+        await client.notify("notifications/cancelled", {"requestId": request["id"]})
+        await cancelled.wait()
+        assert await client.result("ping") == {}
+        assert request["id"] not in client.answers
+
+
+class Toy:
+    """A transport in memory, of an application's own."""
+
+    def __init__(self) -> None:
+        self.handler: Any = None
+        self.sent: list[Any] = []
+        self.log: list[str] = []
+
+    async def start(self, handler: Any) -> None:
+        self.log.append("start")
+        self.handler = handler
+
+    async def stop(self) -> None:
+        self.log.append("stop")
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    async def ask(self, method: str, params: Any = None, id: Any = 1) -> Any:
+        return await self.handler({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+
+@asynccontextmanager
+async def plugged(toy: Any, *capabilities: Any, **options: Any) -> AsyncIterator[None]:
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+            endpoint = PluggedEndpoint(toy)
+            ready = anyio.Event()
+            tasks.start_soon(endpoint.run, answers_of(*(capabilities or (ECHO,)), **options), ready.set)
+            await ready.wait()
+            yield
+            await endpoint.stop()
+
+
+async def test_a_transport_of_ones_own_needs_only_the_shape() -> None:
+    toy = Toy()
+    assert isinstance(toy, McpTransport)
+    async with plugged(toy):
+        assert (await toy.ask("tools/list"))["error"]["code"] == -32600
+        started = await toy.ask("initialize", {"protocolVersion": "2025-06-18", "clientInfo": 3}, id="a")
+        assert (started["id"], started["result"]["protocolVersion"]) == ("a", "2025-06-18")
+        assert (await toy.ask("ping"))["result"] == {}
+        called = (await toy.ask("tools/call", {"name": "echo", "arguments": {}}))["result"]
+        assert json.loads(called["content"][0]["text"]) == [{}, "custom", None]
+        assert await toy.handler({"jsonrpc": "2.0", "method": "notifications/initialized"}) is None
+    assert toy.log == ["start", "stop"]
+
+
+NO_REQUESTS: list[Any] = [
+    None,
+    [],
+    {},
+    {"jsonrpc": "1.0", "id": 1, "method": "ping"},
+    {"jsonrpc": "2.0", "id": 1, "method": 3},
+    *({"jsonrpc": "2.0", "id": id, "method": "ping"} for id in (None, True, 1.5, [1])),
+]
+
+
+@pytest.mark.parametrize("message", NO_REQUESTS)
+async def test_what_is_no_request_is_answered_as_such(message: Any) -> None:
+    toy = Toy()
+    async with plugged(toy):
+        answer = await toy.handler(message)
+        assert (answer["id"], answer["error"]["code"]) == (None, -32600)
+
+
+async def test_notifications_about_a_call_go_where_they_can() -> None:
+    async def run(arguments: Any, call: ToolCall) -> None:
+        await call.report_progress(1)
+
+    params = {"name": "t", "_meta": {"progressToken": 1}}
+    toy = Toy()
+    async with plugged(toy, ServedTool("t", run)):
+        await toy.ask("initialize", {"protocolVersion": "2025-11-25"})
+        assert "error" not in await toy.ask("tools/call", params)
+    assert [message["method"] for message in toy.sent] == ["notifications/progress"]
+
+    class Mute:
+        handler: Any = None
+
+        async def start(self, handler: Any) -> None:
+            self.handler = handler
+
+        async def stop(self) -> None: ...
+
+    mute = Mute()
+    async with plugged(mute, ServedTool("t", run)):
+        await Toy.ask(mute, "initialize", {"protocolVersion": "2025-11-25"})  # type: ignore[arg-type]
+        assert "error" not in await Toy.ask(mute, "tools/call", params)  # type: ignore[arg-type]
+
+
+async def test_what_breaks_inside_is_an_internal_error() -> None:
+    reports: list[BaseException] = []
+
+    class Broken(Answers):
+        async def answer(self, *given: Any) -> Any:
+            raise ValueError("CANARY")
+
+    made = answers_of(ECHO, reports=reports)
+    toy = Toy()
+    endpoint: Endpoint = PluggedEndpoint(toy)
+    async with anyio.create_task_group() as tasks:
+        ready = anyio.Event()
+        broken = Broken(made.identity, made._offer, made.kinds, made.runner)
+        tasks.start_soon(endpoint.run, broken, ready.set)
+        await ready.wait()
+        await toy.ask("initialize", {"protocolVersion": "2025-11-25"})
+        error = (await toy.ask("tools/list"))["error"]
+        await endpoint.stop()
+    assert error["code"] == -32603
+    assert "CANARY" not in json.dumps(error)
+    assert [type(report) for report in reports] == [ValueError]
+
+
+def test_a_client_without_a_name_has_none() -> None:
+    handshake = Handshake(answers_of(ECHO))
+    handshake.initialize({"protocolVersion": "2025-11-25"})
+    assert handshake.client is None
+
+
+async def test_standard_input_and_output_stay_the_protocols() -> None:
+    async with spawned(str(PROGRAM)) as (client, process):
+        await client.initialize(mcpl=False)
+        result = await client.tool("noisy")
+        assert result["content"][0]["text"] == "done"
+        assert (await client.tool("fails"))["isError"] is True
+        assert (await client.tool("noisy"))["content"][0]["text"] == "done"
+        assert process.stdin is not None
+        await process.stdin.aclose()
+        assert await process.wait() == 0

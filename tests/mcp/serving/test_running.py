@@ -1,0 +1,128 @@
+"""Starting, stopping, and what an endpoint ends of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from mcpl_core.errors import LocalProtocolError, TransportError
+from mcpl_core.mcp.serving.answers import Answers
+from mcpl_core.mcp.serving.endpoints import Endpoint
+from mcpl_core.mcp.serving.running import Runner
+from tests.mcp.serving.clients import LIMIT, answers_of
+
+pytestmark = pytest.mark.anyio
+
+
+class Recorded(Endpoint):
+    def __init__(self, failure: Exception | None = None, *, fails_late: bool = False) -> None:
+        self.log: list[str] = []
+        self.stopped = anyio.Event()
+        self.failure = failure
+        self.fails_late = fails_late
+
+    async def run(self, answers: Answers, ready: Callable[[], None]) -> None:
+        self.log.append("run")
+        if self.failure is not None and not self.fails_late:
+            raise self.failure
+        ready()
+        await self.stopped.wait()
+        if self.failure is not None:
+            raise self.failure
+        self.log.append("ended")
+
+    async def stop(self) -> None:
+        self.log.append("stop")
+        self.stopped.set()
+
+
+def answers() -> Answers:
+    return answers_of(len_of)
+
+
+def len_of(text: str) -> int:
+    return len(text)
+
+
+async def test_what_began_ends_with_the_block() -> None:
+    endpoint = Recorded()
+    assert Runner().started is False
+    async with Runner() as runner:
+        await runner.start(endpoint, answers())
+        assert runner.started is True
+        assert endpoint.log == ["run"]
+    assert endpoint.log == ["run", "stop", "ended"]
+
+
+async def test_it_is_stopped_any_number_of_times_from_any_task() -> None:
+    endpoint = Recorded()
+    with anyio.fail_after(LIMIT):
+        async with Runner() as runner:
+            await runner.stop()
+            await runner.start(endpoint, answers())
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(runner.stop)
+                tasks.start_soon(runner.wait)
+            await runner.stop()
+            assert endpoint.log[-1] in ("ended", "stop")
+
+
+async def test_only_one_is_started_and_the_first_goes_on() -> None:
+    first, second = Recorded(), Recorded()
+    async with Runner() as runner:
+        await runner.start(first, answers())
+        with pytest.raises(LocalProtocolError):
+            await runner.start(second, answers())
+        assert (first.log, second.log) == (["run"], [])
+
+
+async def test_it_is_entered_before_and_once() -> None:
+    runner = Runner()
+    with pytest.raises(LocalProtocolError):
+        await runner.start(Recorded(), answers())
+    async with runner:
+        with pytest.raises(LocalProtocolError):
+            await runner.__aenter__()
+
+
+async def test_what_cannot_be_reached_fails_where_it_is_started() -> None:
+    failure = TransportError("nobody home")
+    async with Runner() as runner:
+        with pytest.raises(TransportError) as raised:
+            await runner.start(Recorded(failure), answers())
+        assert raised.value is failure
+
+
+async def test_a_later_failure_is_for_who_waits() -> None:
+    endpoint = Recorded(TransportError("gone"), fails_late=True)
+    async with Runner() as runner:
+        await runner.start(endpoint, answers())
+        endpoint.stopped.set()
+        with pytest.raises(TransportError):
+            await runner.wait()
+
+
+async def test_an_exception_of_the_block_comes_out_as_itself() -> None:
+    endpoint = Recorded()
+    with pytest.raises(ValueError, match="mine"):
+        async with Runner() as runner:
+            await runner.start(endpoint, answers())
+            raise ValueError("mine")
+    assert endpoint.log[-1] == "ended"
+
+
+async def test_one_that_does_not_stop_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpl_core.mcp.serving.running._STOP_TIMEOUT", 0)
+
+    class Deaf(Recorded):
+        async def stop(self) -> None:
+            self.log.append("stop")
+            await anyio.sleep_forever()
+
+    endpoint = Deaf()
+    with anyio.fail_after(LIMIT):
+        async with Runner() as runner:
+            await runner.start(endpoint, answers())
+    assert endpoint.log == ["run", "stop"]
