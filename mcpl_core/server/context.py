@@ -11,9 +11,13 @@ from ..errors import LocalProtocolError
 from ..grants import GrantState
 from ..protocol import method
 from ..wire.messages import Id
+from ..wire.values import encode_value
 from .calls import HostCalls
 
 __all__ = ("Context",)
+
+#: Bytes of an answer beside its id and its result, at most.
+_ENVELOPE = 64
 
 
 class Context(HostCalls):
@@ -81,6 +85,11 @@ class Context(HostCalls):
             return self.connection._peer.wants(self.request_id)
         except LocalProtocolError:
             return False
+
+    @property
+    def room(self) -> int:
+        """How many bytes the JSON text of this request's result may have."""
+        return self.connection._peer.max_message_bytes - len(encode_value(self.request_id)) - _ENVELOPE
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tells the host how far the call is (MCP progress). Nothing is sent when the host did not ask for it, or

@@ -8,11 +8,15 @@ from .clock import Clock, SystemClock
 from .context import InstanceContext, ToolsetContext
 from .declaration import Instance, InstanceLoader, InstanceOpener, Toolset, read_toolset
 from .errors import AccessDenied, ToolsetStoreError
+from .keeping import ToolsetStore
+from .server import ToolsetServer
+from .store import FileToolsetStore
 
 __all__ = (
     "AccessDenied",
     "Checker",
     "Clock",
+    "FileToolsetStore",
     "Instance",
     "InstanceContext",
     "InstanceLoader",
@@ -20,6 +24,8 @@ __all__ = (
     "SystemClock",
     "Toolset",
     "ToolsetContext",
+    "ToolsetServer",
+    "ToolsetStore",
     "ToolsetStoreError",
     "Validate",
     "read_toolset",

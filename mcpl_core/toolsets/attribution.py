@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Generic, TypeVar
 
-__all__ = ("CallRecord", "current_call", "recorded")
+from .wire import Key
+
+__all__ = ("CallRecord", "current_call", "recorded", "running_call")
 
 L = TypeVar("L")
 E = TypeVar("E")
@@ -27,19 +29,26 @@ class CallRecord(Generic[L, E]):
 
     Attributes:
         events: what was raised while it is handled, in order.
+        touched: what it changed, and whether that is over with the call.
         answered: its answer was made; what is raised from now on is not its own.
     """
 
-    __slots__ = ("answered", "events", "link", "principal")
+    __slots__ = ("answered", "events", "link", "principal", "touched")
 
     def __init__(self, principal: str, link: L) -> None:
         self.principal = principal
         self.link = link
         self.events: list[E] = []
+        self.touched: dict[Key, bool] = {}
         self.answered = False
 
 
 _current: ContextVar[CallRecord[object, object] | None] = ContextVar("mcpl_toolset_call", default=None)
+
+
+def running_call() -> CallRecord[object, object] | None:
+    """The call that runs here, whosever it is, answered or not."""
+    return _current.get()
 
 
 def current_call(principal: str) -> CallRecord[object, object] | None:

@@ -1,0 +1,386 @@
+"""All principals of a server, their connections, and what runs between calls.
+
+Owns: who is connected, which of the connections an event or a question goes to, idle principals, the tasks of
+instances, and the records of calls. Does not own: requests (``calling``), the steps of one instance (``instances``),
+and the rules of one principal (``principal``, ``events``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
+from threading import get_ident
+from typing import Any, cast
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import UnsetType
+
+from ..connection import McplConnection
+from ..errors import LocalProtocolError, McplError
+from ..protocol import AccessTokenResult
+from ..server import Context
+from ..server.events import event_params
+from ..wire.values import encode_value
+from .access import AccessDesk
+from .attribution import CallRecord, current_call, running_call
+from .clock import Clock
+from .context import InstanceContext
+from .events import ToolsetEvent
+from .instances import Instances, principal_record
+from .keeping import Keeper
+from .link import FeatureSetNames, Link
+from .principal import Principal
+from .wire import Key, time_text
+
+__all__ = ("Call", "Runtime")
+
+_logger = logging.getLogger("mcpl_core")
+
+#: The record of a call on one of our connections.
+Call = CallRecord[Link, ToolsetEvent]
+
+
+class Runtime:
+    """What is there for all connections.
+
+    Args:
+        names: the server's feature sets.
+        toolsets: the names of the toolsets with instances, and of those that are open by default.
+        clock: what time it is.
+        keeper: what outlives the process.
+        idle_close: seconds; see ``ToolsetServer``.
+        held_events: see ``ToolsetServer``.
+
+    Attributes:
+        instances: set by the server once both are made.
+        thread: the event loop's.
+    """
+
+    instances: Instances
+
+    def __init__(
+        self,
+        names: FeatureSetNames,
+        toolsets: tuple[Sequence[str], Sequence[str]],
+        clock: Clock,
+        keeper: Keeper,
+        idle_close: float,
+        held_events: int,
+    ) -> None:
+        self.names = names
+        self.clock = clock
+        self.thread = get_ident()
+        self._with_instances, self._defaults = toolsets
+        self._keeper = keeper
+        self._idle_close = idle_close
+        self._held_events = held_events
+        self._principals: dict[str, Principal] = {}
+        self._desks: dict[str, AccessDesk] = {}
+        self._links: dict[McplConnection, Link] = {}
+        self._links_of: dict[str, dict[Link, None]] = {}
+        self._locks: dict[str, anyio.Lock] = {}
+        self._ready = count(1)
+        self._tasks: TaskGroup | None = None
+        self._scopes: dict[tuple[str, Key], set[anyio.CancelScope]] = {}
+        self._idle_changed = anyio.Event()
+        for name, record in keeper.principals.items():
+            principal = self._principal(name)
+            principal.counters.update(record.counters)
+            principal.defaults_opened = record.defaults_opened
+            principal.idle_since = clock.time() if record.idle_since is None else record.idle_since
+
+    # -- principals and connections
+
+    def _principal(self, name: str) -> Principal:
+        found = self._principals.get(name)
+        if found is None:
+            found = self._principals[name] = Principal(name, self._with_instances, self._held_events)
+            self._desks[name] = AccessDesk(self.clock.time)
+        return found
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """Who is known."""
+        return tuple(self._principals)
+
+    def find(self, name: str) -> Principal | None:
+        """The principal of this name, if it is known."""
+        return self._principals.get(name)
+
+    def links(self, name: str) -> list[Link]:
+        """The connections of a principal, in the order of their beginning."""
+        return list(self._links_of.get(name, ()))
+
+    def connect(self, connection: McplConnection, name: str) -> Link:
+        """A connection of this principal begins."""
+        self.thread = get_ident()
+        principal = self._principal(name)
+        principal.idle_since = None
+        link = self._links[connection] = Link(principal, connection, self.names)
+        self._links_of.setdefault(name, {})[link] = None
+        return link
+
+    async def welcome(self, link: Link) -> None:
+        """What was kept of the principal is made again, and what is open by default is opened, once."""
+        principal = link.principal
+        async with self._locks.setdefault(principal.name, anyio.Lock()):
+            await self.instances.make_again(principal)
+            if not principal.defaults_opened:
+                for name in self._defaults:
+                    try:
+                        await self.instances.open(principal, name)
+                    except McplError as exc:
+                        self.report(exc)
+                principal.defaults_opened = True
+                if self._defaults:
+                    self._keeper.note_principal(principal.name, principal_record(principal))
+
+    def disconnect(self, link: Link) -> None:
+        """It ended. What it had on its way goes to other connections, or is held."""
+        principal = link.principal
+        del self._links[link.connection], self._links_of[principal.name][link]
+        link.end()
+        self._desks[principal.name].drop(link)
+        if not self._links_of[principal.name]:
+            del self._links_of[principal.name]
+            principal.idle_since = self.clock.time()
+            if principal.open() or self._keeper.active:
+                self._keeper.note_principal(principal.name, principal_record(principal))
+                self.spawn(self._write)
+            self._idle_changed.set()
+
+    def link(self, context: Context) -> Link:
+        """The connection of a call, with what is known of its host now."""
+        link = self._links[context.connection]
+        link.see(context)
+        return link
+
+    def policy_changed(self, context: Context) -> None:
+        """What a host allows changed."""
+        link = self._links.get(context.connection)
+        if link is None:
+            return
+        link.see(context)
+        # Whether it took something away is not worth finding out: asking once more does no harm.
+        link.grants += 1
+        self._desks[link.principal.name].drop(link)
+        if context.grant.ready and link.ready_order is None:
+            link.ready_order = next(self._ready)
+        elif not context.grant.ready:
+            link.ready_order = None
+        link.wake()
+
+    # -- running
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """What runs beside the calls runs in this block. In a second one at the same time nothing more runs."""
+        if self._tasks is not None:
+            yield
+            return
+        self.thread = get_ident()
+        # Those of another event loop are of no use in this one.
+        self._locks.clear()
+        failure: BaseException | None = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                tasks.start_soon(self._watch_idle)
+                try:
+                    yield
+                except BaseException as exc:
+                    # Raised again outside of the group, which would wrap it.
+                    failure = exc
+                finally:
+                    self._tasks = None
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._write()
+        if failure is not None:
+            raise failure
+
+    async def shut_down(self) -> None:
+        """The server stops for good: what is kept is stored as it stands, the rest is closed."""
+        for principal in list(self._principals.values()):
+            for opened in principal.open():
+                if self.instances.is_kept(opened):
+                    await self.instances.keep(principal, opened)
+                else:
+                    await self.instances.end(principal, opened, "closed")
+
+    def close_store(self) -> None:
+        """See ``ToolsetServer``."""
+        self._keeper.close()
+
+    def spawn(self, function: Callable[[], Awaitable[Any]]) -> None:
+        """Starts a task beside the calls, while something runs."""
+        if self._tasks is not None:
+            self._tasks.start_soon(self._reported, function)
+
+    async def _reported(self, function: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            await function()
+        except Exception as exc:
+            self.report(exc)
+
+    def report(self, error: BaseException) -> None:
+        """Reports where the call that it belongs to is served, or to the logger."""
+        record = running_call()
+        if record is not None:
+            cast("Call", record).link.connection.report(error)
+        else:
+            _logger.error("toolsets: %s: %s", type(error).__name__, error, exc_info=error)
+
+    # -- idle
+
+    async def _watch_idle(self) -> None:
+        while True:
+            self._idle_changed = anyio.Event()
+            await self.close_idle()
+            due = min(filter(None, (p.due(self._idle_close) for p in self._principals.values())), default=None)
+            async with anyio.create_task_group() as waiting:
+                if due is not None:
+                    waiting.start_soon(self._sleep_until, due)
+                await self._idle_changed.wait()
+                waiting.cancel_scope.cancel()
+
+    async def _sleep_until(self, due: float) -> None:
+        await self.clock.sleep(max(due - self.clock.time(), 0.0))
+        self._idle_changed.set()
+
+    async def close_idle(self) -> None:
+        """Closes what belongs to principals that were away for too long, and forgets them."""
+        now = self.clock.time()
+        for principal in list(self._principals.values()):
+            due = principal.due(self._idle_close)
+            if due is not None and due <= now:
+                await self._forget(principal)
+
+    async def _forget(self, principal: Principal) -> None:
+        # At once: who connects from now on is new.
+        del self._principals[principal.name]
+        self._desks.pop(principal.name).drop()
+        async with self._locks.pop(principal.name, anyio.Lock()):
+            await self.instances.make_again(principal)
+            for opened in principal.open():
+                await self.instances.end(principal, opened, "idle")
+        if principal.name not in self._principals:
+            self._keeper.forget(principal.name)
+        await self._write()
+
+    async def _write(self) -> None:
+        try:
+            await self._keeper.write()
+        except McplError as exc:
+            self.report(exc)
+
+    # -- what instances and calls ask for (``Surroundings``)
+
+    def place(self, principal: str, key: Key) -> InstanceContext:
+        """The context of an instance."""
+        return InstanceContext(self, principal, key)
+
+    def raise_event(self, principal: str, key: Key | None, content: Any, tags: Iterable[str]) -> str:
+        """See ``InstanceContext.event``."""
+        origin = None if key is None else {"toolset": key[0]} | ({} if key[1] is None else {"instance": key[1]})
+        timestamp = time_text(self.clock.time())
+        params = event_params(self.names.events, content, tags=tags, origin=origin, timestamp=timestamp)
+        encode_value(params)
+        found = self._principals.get(principal)
+        if found is None:
+            # Forgotten: nobody is left to be told.
+            return params.event_id
+        record = cast("Call | None", current_call(principal))
+        opened = None if key is None else found.get(key)
+        seen = record is None and opened is not None and self.instances.look_now(found, opened)
+        event = found.events.raise_event(params, self.links(principal), None if record is None else record.link)
+        if record is not None:
+            record.events.append(event)
+        if key is not None and not (seen and not self._keeper.active):
+            self.changed(principal, key)
+        return params.event_id
+
+    async def access(
+        self,
+        principal: str,
+        audience: str,
+        scopes: Sequence[str],
+        reason: str | None,
+        timeout: float | None | UnsetType,
+    ) -> AccessTokenResult:
+        """See ``InstanceContext.access``."""
+        record = cast("Call | None", current_call(principal))
+        link = record.link if record is not None else None
+        if link is None or link.gone:
+            ready = [link for link in self.links(principal) if link.ready_order is not None and not link.gone]
+            link = max(ready, key=lambda each: each.ready_order or 0, default=None)
+        desk = self._desks.get(principal) or AccessDesk(self.clock.time)
+        return await desk.get(link, audience, scopes, reason, timeout)
+
+    def changed(self, principal: str, key: Key) -> None:
+        """See ``InstanceContext.changed``. In a call, the call's end sees to it."""
+        record = current_call(principal)
+        if record is not None:
+            record.touched.setdefault(key, False)
+            return
+        self.spawn(partial(self.settle, principal, [key]))
+
+    async def settle(self, principal: str, keys: Iterable[Key]) -> None:
+        """Stores how these stand, and asks what is visible of them."""
+        found = self._principals.get(principal)
+        if found is not None:
+            keys = list(keys)
+            await self.keep(found, keys)
+            await self.look(found, keys)
+
+    async def keep(self, principal: Principal, keys: Iterable[Key]) -> None:
+        """Stores how these stand."""
+        for key in keys:
+            if (opened := principal.get(key)) is not None:
+                await self.instances.keep(principal, opened)
+
+    async def look(self, principal: Principal, keys: Iterable[Key]) -> None:
+        """Asks what is visible of these."""
+        for key in keys:
+            if (opened := principal.get(key)) is not None:
+                await self.instances.look(principal, opened)
+
+    def start_soon(self, principal: str, key: Key, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """See ``InstanceContext.start_soon``."""
+        found = self._principals.get(principal)
+        if self._tasks is None or found is None or not self.instances.alive(found, key):
+            raise LocalProtocolError("the instance is not open, or the server does not run")
+        self._tasks.start_soon(self._run, (principal, key), partial(function, *args))
+
+    async def _run(self, owner: tuple[str, Key], function: Callable[[], Awaitable[Any]]) -> None:
+        with anyio.CancelScope() as scope:
+            scopes = self._scopes.setdefault(owner, set())
+            scopes.add(scope)
+            try:
+                await self._reported(function)
+            finally:
+                scopes.discard(scope)
+                if not scopes:
+                    self._scopes.pop(owner, None)
+
+    async def end_own(self, principal: str, key: Key) -> bool:
+        """See ``InstanceContext.close``. In a call of the principal, it ends with the call."""
+        found = self._principals.get(principal)
+        opened = None if found is None else found.get(key)
+        if found is None or opened is None or opened.closing:
+            return False
+        record = current_call(principal)
+        if record is not None:
+            record.touched[key] = True
+            return True
+        return await self.instances.end(found, opened, "closed")
+
+    def stop(self, principal: str, key: Key) -> None:
+        """Cancels the tasks of an instance."""
+        for scope in list(self._scopes.get((principal, key), ())):
+            scope.cancel()
