@@ -14,6 +14,7 @@ from .branches import Branches, MemoryBranches
 from .connect import Endpoint, connect_server
 from .dedupe import SeenEvents, SeenStore
 from .events import ChannelMessage, EventAnswer, EventQueue, HostEvent, ManifestReceipt, PushEvent, WakeSignal
+from .extensions import HostExtension
 from .hooks import Injection, Injections, Turn
 from .host import McplHost
 from .hosted import HostedServer, ServerDescription
@@ -35,6 +36,7 @@ __all__ = (
     "EventAnswer",
     "EventQueue",
     "HostEvent",
+    "HostExtension",
     "HostHandlers",
     "HostPolicy",
     "HostSession",

@@ -10,7 +10,7 @@ with one is recorded, tried again, and told by its handle; it never ends the hos
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -297,15 +297,31 @@ class McplHost:
     def _links(self) -> list[ServerLink]:
         return [server.link for server in self._servers.values() if server.state == "ready"]
 
-    async def tools(self) -> list[HostTool]:
+    async def tools(self, keep: Callable[[ServerLink, Mapping[str, Any]], bool] | None = None) -> list[HostTool]:
         """The tools of all servers that are connected and may be called, under unique names. A server that does not
-        answer is passed over."""
+        answer is passed over.
+
+        Args:
+            keep: which tools to give, by the server's link and the definition; left out, those that all extensions
+                show.
+        """
+        keep = self._shown if keep is None else keep
         lists: dict[str, list[dict[str, Any]]] = {}
+        ready = [server.session for server in self._servers.values() if server.state == "ready"]
+        sessions = [session for session in ready if session.link.may_send(method.TOOLS_CALL)]
         async with anyio.create_task_group() as tasks:
-            for server in self._servers.values():
-                if server.state == "ready" and server.link.may_send(method.TOOLS_CALL):
-                    tasks.start_soon(self._list, server.session, lists)
-        return [self._table.add(id, tool) for id in self._servers if id in lists for tool in lists[id]]
+            for session in sessions:
+                tasks.start_soon(self._list, session, lists)
+        return [
+            self._table.add(session.id, tool)
+            for session in sessions
+            if session.id in self._servers
+            for tool in lists.get(session.id, ())
+            if keep(session.link, tool)
+        ]
+
+    def _shown(self, link: ServerLink, definition: Mapping[str, Any]) -> bool:
+        return all(extension.shows_tool(link, definition) for extension in self._hub.handlers.extensions)
 
     async def _list(self, session: HostSession, lists: dict[str, list[dict[str, Any]]]) -> None:
         try:

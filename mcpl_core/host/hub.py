@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -23,6 +23,7 @@ from .channels import DEFAULT_CHANNEL_LIMIT
 from .dedupe import SeenEvents
 from .delivery import Delivery, EventHandler
 from .events import DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_LIMIT, EventQueue
+from .extensions import HostExtension, joint_advertisement, joint_handlers
 from .state import States
 
 __all__ = ("HostHandlers", "HostSettings", "Hub", "host_manifest")
@@ -111,6 +112,7 @@ class HostHandlers:
         others: handlers of further methods that a server sends, by method; each is a row of the method table, and its
             handler takes the session and the typed params only when the grant holds what the row needs. That of a
             notification is a plain function, called as its message is taken from the wire.
+        extensions: further parts of the host, each beside every session.
         on_audit: takes each ``AuditRecord``.
         trace: returns the members of ``_meta`` that carry the trace context of a request (``traceparent``, ...).
     """
@@ -120,6 +122,7 @@ class HostHandlers:
     model_info: ModelInfo | Callable[[str], Any] | None = None
     branches: Any = None
     others: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    extensions: Sequence[HostExtension] = ()
     on_audit: Callable[[AuditRecord], object] | None = None
     trace: Callable[[], Mapping[str, str]] | None = None
 
@@ -133,9 +136,11 @@ class Hub:
         seen, states, acceptances: outlive connections.
         clock: seconds, for intervals; ``wall_clock``: since the epoch, for records.
         sleep, jitter: of the waiting between attempts to connect; ``jitter`` gives a number from 0 to 1.
+        others, advertises: of the application and all extensions together.
 
     Raises:
-        LocalProtocolError: a handler is given for a method that no server sends, or that has its own part.
+        LocalProtocolError: a handler is given for a method that no server sends, or that has its own part; or two parts
+            are for the same thing.
     """
 
     name: str
@@ -151,9 +156,13 @@ class Hub:
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     jitter: Callable[[], float] = random.random
     delivery: Delivery = field(init=False)
+    others: Mapping[str, Callable[..., Any]] = field(init=False)
+    advertises: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        for name in self.handlers.others:
+        self.others = joint_handlers(self.handlers.extensions, self.handlers.others)
+        self.advertises = joint_advertisement(self.handlers.extensions)
+        for name in self.others:
             entry = self.methods.get(name)
             if entry is None or not entry.sent_by("server") or (name in METHODS and entry.extension in _SERVED):
                 raise LocalProtocolError(f"{name} is not for a host's handlers")
@@ -194,4 +203,4 @@ def host_manifest(hub: Hub, extensions: frozenset[str] = frozenset()) -> dict[st
     branches = [path.partition(".")[2] for path in sorted(extensions) if path.startswith("branches.")]
     if hub.handlers.branches is not None and branches:
         manifest["branches"] = dict.fromkeys(branches, True)
-    return manifest
+    return {**manifest, **hub.advertises}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from msgspec import UNSET, Raw, UnsetType
@@ -43,6 +44,7 @@ from ..protocol import (
 )
 from .audit import AuditOutcome
 from .calls import Calls, ProgressHandler
+from .extensions import tell_tool_answered
 from .link import ServerLink
 from .tools import list_tools
 
@@ -153,7 +155,7 @@ class RemoteServer(ABC):
                 result_type=ToolsCallResult,
                 trace=trace,
                 on_progress=on_progress,
-                on_answer=on_answer,
+                on_answer=partial(_answered, link, on_answer),
             )
         except McplError as exc:
             if isinstance(exc, CheckpointNotFound) and "checkpoint" in params:
@@ -327,16 +329,19 @@ class RemoteServer(ABC):
         *,
         timeout: float | None | UnsetType = UNSET,
         result_type: Any = None,
+        on_answer: Callable[[Raw], object] | None = None,
     ) -> Any:
         """Sends a request that has no call of its own: for MCP's resources, prompts and the like, of an extension, or
-        of a row that the application added.
+        of a row that the application added. Arguments as for ``McplConnection.send_request``.
 
         Raises:
             LocalProtocolError: it has one, which does more than sending.
         """
         link = self.link
         _check_generic(link, name)
-        return await link.connection.send_request(name, params, timeout=timeout, result_type=result_type)
+        return await link.connection.send_request(
+            name, params, timeout=timeout, result_type=result_type, on_answer=on_answer
+        )
 
     async def notify(self, name: str, params: Any = None) -> None:
         """Sends a notification that has no call of its own; as ``request``."""
@@ -354,6 +359,12 @@ class RemoteServer(ABC):
             raise
         link.audit.record(name, "success")
         return result
+
+
+def _answered(link: ServerLink, on_answer: Callable[[Raw], object] | None, result: Raw) -> None:
+    tell_tool_answered(link, result)
+    if on_answer is not None:
+        on_answer(result)
 
 
 def _outcome(exc: McplError) -> AuditOutcome:

@@ -43,6 +43,7 @@ from .branches import BranchDesk
 from .calls import Calls
 from .desks import ChannelDesk, StateDesk
 from .events import EventQueue
+from .extensions import start_companions, tell_grant_changed
 from .handshake import checked_version, initialize_params
 from .hub import Hub
 from .inference import InferenceDesk
@@ -159,6 +160,7 @@ class HostSession(RemoteServer):
                 tasks.start_soon(self._serve, name=f"mcpl host: {self.id}")
                 try:
                     await self._open()
+                    start_companions(self, tasks)
                     tasks.start_soon(self._manifests.run)
                     tasks.start_soon(self._manifests.tell)
                     task_status.started(self)
@@ -299,6 +301,7 @@ class HostSession(RemoteServer):
     def _grant_changed(self) -> None:
         """Channels that no longer may be are gone (SPEC 14.5)."""
         self._link.channels.prune()
+        tell_grant_changed(self)
 
     # ------------------------------------------------------------------------------------ ontologies
 
@@ -377,7 +380,7 @@ class HostSession(RemoteServer):
         effects: dict[str, Effect] = {name: effect for part in parts for name, effect in part.effects().items()}
         listed = effects[method.TOOLS_LIST_CHANGED]
         effects[method.TOOLS_LIST_CHANGED] = partial(self._tools_changed, listed)
-        effects |= {name: partial(self._call_other, name) for name in link.hub.handlers.others}
+        effects |= {name: partial(self._call_other, name) for name in link.hub.others}
         effects[method.PING] = lambda message: {}
         effects[method.PROGRESS] = self._calls.progress
         effects[method.CANCELLED] = lambda message: None
@@ -416,7 +419,7 @@ class HostSession(RemoteServer):
         entry = link.hub.methods[name]
         form: MessageForm = "request" if isinstance(message, Request) else "notification"
         params = decode_params(entry, message.raw_params, form)
-        handler = link.hub.handlers.others[name]
+        handler = link.hub.others[name]
         if form == "request":
             return Later(partial(self._answer_other, entry, handler, params))
         return handler(self, params)
