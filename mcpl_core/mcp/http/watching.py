@@ -321,7 +321,8 @@ def _forwarded(request: httpx2.Request, exchange: Exchange) -> httpx2.Request:
         return httpx2.Request(
             request.method, request.url, headers=request.headers, stream=request.stream, extensions=extensions
         )
-    headers = {name: value for name, value in request.headers.items() if name.lower() != "content-length"}
+    headers = httpx2.Headers(request.headers.raw)
+    del headers["content-length"]
     return httpx2.Request(request.method, request.url, headers=headers, content=exchange.body, extensions=extensions)
 
 

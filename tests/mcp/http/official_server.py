@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 import threading
 from typing import Any
@@ -11,8 +12,7 @@ import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
-server: MCPServer[Any] = MCPServer("official", "1.0")
-started = asyncio.Event()
+server: MCPServer[Any] = MCPServer("official", version="1.0", log_level="CRITICAL")
 cancelled = 0
 
 
@@ -54,14 +54,17 @@ async def fail() -> str:
     raise ValueError("no luck")
 
 
+class Announcing(uvicorn.Server):
+    """Says where it listens."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        print(self.servers[0].sockets[0].getsockname()[1], flush=True)  # noqa: T201
+
+
 async def main() -> None:
     app = server.streamable_http_app()
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="on")
-    runner = uvicorn.Server(config)
-    serving = asyncio.create_task(runner.serve())
-    while not runner.started:
-        await asyncio.sleep(0.01)
-    print(runner.servers[0].sockets[0].getsockname()[1], flush=True)  # noqa: T201
+    runner = Announcing(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="on"))
     loop = asyncio.get_running_loop()
 
     def wait_for_end() -> None:
@@ -69,7 +72,7 @@ async def main() -> None:
         loop.call_soon_threadsafe(setattr, runner, "should_exit", True)
 
     threading.Thread(target=wait_for_end, daemon=True).start()
-    await serving
+    await runner.serve()
 
 
 asyncio.run(main())

@@ -48,7 +48,7 @@ class Reply:
     body: bytes = b""
 
 
-class Reset(Exception):  # noqa: N818
+class Reset(Exception):
     """Raised by a script: the connection is reset without an answer."""
 
 
@@ -145,7 +145,7 @@ class ScriptedServer:
                     first, *lines = head.decode("latin-1").split("\r\n")
                     method, path, _ = first.split(" ", 2)
                     headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
-                    length = int(dict((n.lower(), v) for n, v in headers).get("content-length", "0"))
+                    length = int({n.lower(): v for n, v in headers}.get("content-length", "0"))
                     while len(buffer) < length:
                         buffer += await stream.receive()
                     body, buffer = buffer[:length], buffer[length:]
