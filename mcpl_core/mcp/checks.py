@@ -30,6 +30,10 @@ class JsonSchemaValidator(Protocol):
         """The checker of a schema. What it raises, the tool cannot be checked for."""
 
 
+#: Characters of the place of a violation; members have the names that the server gave them.
+_LONGEST_PLACE = 200
+
+
 class BoundedValidator:
     """The validator of a client that was given no other: within bounds, and nothing is fetched.
 
@@ -46,7 +50,8 @@ class BoundedValidator:
             try:
                 validator.check(value)
             except SchemaViolation as exc:
-                return str(exc)
+                # Its text may show the value.
+                return f"{exc.keyword or 'the schema'} is not met at {exc.pointer[:_LONGEST_PLACE] or 'its root'}"
             return None
 
         return check

@@ -86,7 +86,7 @@ def test_a_result_that_is_none(result: dict[str, Any]) -> None:
 def test_a_shape_names_a_few_members_and_nothing_else() -> None:
     assert shape_of({f"m{number}": SECRET for number in range(9)}).count("'m") == 8
     assert shape_of({"x" * 99: 1}) == f"an object with '{'x' * 40}'"
-    kinds = {"null": None, "a string": "", "a truth value": True, "an array": [], "a number": 1.5}
+    kinds: dict[str, Any] = {"null": None, "a string": "", "a truth value": True, "an array": [], "a number": 1.5}
     assert {shape_of(value) for value in kinds.values()} == kinds.keys()
     assert (shape_of({}), shape_of({1: 2}), shape_of(b"")) == ("an empty object", "an empty object", "a bytes")
 
