@@ -82,7 +82,7 @@ _TS = {"": "MCPL_TS_CORE", "ws": "MCPL_TS_WS"}
 _TS_PROGRAM = "typescript_core.mjs"
 
 CONTENDERS: Final = (
-    Contender("floor", "floor", "", {"stdio": _WIRE}, _ON_ASYNCIO),
+    Contender("floor", "floor", "", {"stdio": _NO_STALL}, _ON_ASYNCIO),
     Contender("floor, blocking", "blocking", "", {"stdio": _NO_STALL}),
     Contender("websockets", "websockets_alone", "", {"ws": _NO_STALL}, _ON_ASYNCIO),
     Contender("mcpl_core", "core", "pull", {"stdio": _WIRE, "ws": _NO_STALL, "memory": _NO_STALL}, _LOOPS),

@@ -29,6 +29,7 @@ def _optional(value: float | None) -> str:
 _COLUMNS = {
     "per s": "per_second",
     "ms": "ms",
+    "median ms": "median_ms",
     "p50 µs": "p50_us",
     "p99 µs": "p99_us",
     "CPU µs": "cpu_us",

@@ -133,8 +133,14 @@ async def client(order: Order) -> dict[str, float]:
     loop = asyncio.get_running_loop()
     with server_process(__spec__.name, order) as process:
         write, writer = await loop.connect_write_pipe(_Writer, process.stdin)
-        _, caller = await loop.connect_read_pipe(lambda: _Client(write, writer), process.stdout)
-        return await drive(caller, order, process.pid)
+        read, caller = await loop.connect_read_pipe(lambda: _Client(write, writer), process.stdout)
+        try:
+            return await drive(caller, order, process.pid)
+        finally:
+            for transport in (read, write):
+                if not transport.is_closing():
+                    transport.close()
+            await asyncio.sleep(0)  # the loop lets go of them in its next turn
 
 
 async def serve(order: Order) -> None:
