@@ -12,7 +12,17 @@ import sys
 import time
 from pathlib import Path
 
-__all__ = ("Meter", "child_of", "peak_mb", "percentiles", "pin", "processor_seconds", "resident_mb")
+__all__ = (
+    "Meter",
+    "child_of",
+    "children_of",
+    "descendants_of",
+    "peak_mb",
+    "percentiles",
+    "pin",
+    "processor_seconds",
+    "resident_mb",
+)
 
 LINUX = sys.platform == "linux"
 
@@ -42,22 +52,32 @@ def peak_mb(pid: int | str = "self") -> float:
     return _status_mb(pid, "VmHWM:")
 
 
+def children_of(parent: int) -> list[int]:
+    """The child processes of a process that have not ended; none where that cannot be known."""
+    children = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, its_parent = stat.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue  # it has ended meanwhile
+        if int(its_parent) == parent and state != "Z":
+            children.append(int(stat.parent.name))
+    return children
+
+
+def descendants_of(parent: int) -> list[int]:
+    """The child processes of a process, theirs, and so on."""
+    children = children_of(parent)
+    return children + [pid for child in children for pid in descendants_of(child)]
+
+
 def child_of(parent: int | None = None) -> int:
-    """The only child process of a process, for peers that do not say which it is.
+    """The only child process of a process (left out: of this one), for peers that do not say which it is.
 
     Raises:
         LookupError: there is none, or more than one.
     """
-    parent = os.getpid() if parent is None else parent
-    children = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                rest = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it has ended meanwhile
-            if int(rest[1]) == parent and rest[0] != "Z":
-                children.append(int(entry.name))
+    children = children_of(os.getpid() if parent is None else parent)
     if len(children) != 1:
         raise LookupError(f"{len(children)} child processes")
     return children[0]

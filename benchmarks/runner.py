@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from .catalog import Run
 from .contenders.program import MARK
 from .figures import Sample
+from .meter import descendants_of
 from .workload import Order
 
 __all__ = ("command_of", "run_once", "run_rounds", "two_processors")
@@ -114,11 +115,13 @@ def _started(command: list[str], said: BinaryIO, cpus: tuple[int, ...]) -> subpr
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends what was started for one measurement: its session holds the client and its server, and nothing else."""
-    try:
+    """Ends what was started for one measurement, and nothing else: the client's session, and servers in their own."""
+    others = descendants_of(process.pid)
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+    for pid in others:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.wait()
 
 

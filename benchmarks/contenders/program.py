@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 
 import anyio
 
+from ..meter import descendants_of
 from ..workload import Order
 
 __all__ = (
@@ -56,7 +58,9 @@ def main(client: Program, serve: Program) -> None:
     figures = run({"client": client, "serve": serve}[sys.argv[1]], order)
     if figures is not None:
         emit(figures)
-        # Figures are what counts: how long a library takes to say goodbye is none of them.
+        # How long a library takes to say goodbye, and whether its server notices, is no figure.
+        for pid in descendants_of(os.getpid()):
+            os.kill(pid, signal.SIGKILL)
         os._exit(0)
 
 
