@@ -4,8 +4,9 @@ Owns: the one walk that everything foreign goes through before anything else loo
 container inside itself, numbers that every JSON implementation reads alike. Does not own: what the values mean
 (``profile``), digests (``identity``).
 
-A node is a value or a member name; the root is at depth 0. Bytes are those of the compact UTF-8 JSON text. An integral
-double becomes the integer that it is (``1.0`` is ``1``, ``-0.0`` is ``0``): JSON has one kind of number.
+A node is a value or a member name; the root is at depth 0. Bytes are those of the compact UTF-8 JSON text, with numbers
+as ECMAScript writes them. An integral double becomes the integer that it is (``1.0`` is ``1``, ``-0.0`` is ``0``): JSON
+has one kind of number.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import InvalidValueError
+from ..manifest.jcs import ecmascript_number
 
 __all__ = ("SAFE_INTEGER", "JsonBudget", "copy_bounded", "freeze")
 
@@ -127,7 +129,7 @@ class _Copier:
             if not -SAFE_INTEGER <= number <= SAFE_INTEGER:
                 raise InvalidValueError("number", "an integer beyond 2**53 - 1")
             number = int(number)
-        self._spend(len(_text(number)))
+        self._spend(len(ecmascript_number(number)))
         return number
 
     def _inside(self, value: Any, copy: Any, depth: int) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from mcpl_core.catalog.bounded import SAFE_INTEGER, JsonBudget, copy_bounded, freeze
 from mcpl_core.errors import InvalidValueError
+from mcpl_core.manifest.jcs import canonical_bytes
 from tests.catalog.kit import nested
 
 ROOMY = JsonBudget(depth=64, nodes=10_000, bytes=100_000)
@@ -43,7 +43,7 @@ def nodes(value: Any) -> int:
 def test_the_budgets_are_exact(tree: Any) -> None:
     copied = copy_bounded(tree, ROOMY)
     assert copied == tree
-    size = len(json.dumps(copied, ensure_ascii=False, separators=(",", ":")).encode())
+    size = len(canonical_bytes(tree))
     exact = JsonBudget(depth=64, nodes=nodes(tree), bytes=size)
     copy_bounded(tree, exact)
     assert code(tree, JsonBudget(64, exact.nodes - 1, exact.bytes)) == "too_many_nodes"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...connection import McplConnection
-from ...errors import CapabilityDenied, InvalidValueError, LocalProtocolError
+from ...errors import CapabilityDenied, ConnectionClosedError, InvalidValueError, LocalProtocolError
 from ...host.hosted import HostedServer
 from ...host.link import ServerLink
 from ...host.session import HostSession
@@ -19,6 +19,7 @@ from ...wire.messages import Notification, Request
 from ..monitor import CatalogMonitor
 from .base import PeerFailure, PeerMethod, PeerReply, PeerResult
 from .failures import own_failure
+from .watchers import Watchers
 
 __all__ = ("ConnectionPeer", "HostPeer")
 
@@ -39,7 +40,7 @@ class ConnectionPeer:
         version = initialized.get("protocolVersion") if isinstance(initialized, Mapping) else None
         if not isinstance(version, str):
             raise InvalidValueError("initialize_result", "it names no protocol version", "$.protocolVersion")
-        self._connection = connection
+        self._line = _Line(connection)
         self._version = version
         self._capabilities = initialized.get("capabilities")
 
@@ -53,11 +54,11 @@ class ConnectionPeer:
 
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         """See ``ToolPeer``."""
-        return _watch(self._connection, self._version, monitor)
+        return self._line.watch(self._version, monitor)
 
     async def request(self, method: PeerMethod, params: dict[str, Any]) -> PeerReply:
         """See ``ToolPeer``."""
-        return await _request(self._connection, method, params)
+        return await self._line.request(method, params)
 
 
 class HostPeer:
@@ -78,6 +79,7 @@ class HostPeer:
         session = server.session if isinstance(server, HostedServer) else server
         self._session: HostSession = session
         self._link: ServerLink = session.link
+        self._line = _Line(self._link.connection)
 
     def __repr__(self) -> str:
         return f"<HostPeer {self._session.id}>"
@@ -89,7 +91,7 @@ class HostPeer:
 
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         """See ``ToolPeer``."""
-        return _watch(self._link.connection, self._session.protocol_version, monitor)
+        return self._line.watch(self._session.protocol_version, monitor)
 
     async def request(self, method: PeerMethod, params: dict[str, Any]) -> PeerReply:
         """See ``ToolPeer``."""
@@ -100,28 +102,38 @@ class HostPeer:
             denied = True
         if denied:
             return PeerFailure("mcp_tools_unavailable", submitted=False)
-        return await _request(self._link.connection, method, params)
+        return await self._line.request(method, params)
 
 
-async def _request(connection: McplConnection, method: PeerMethod, params: dict[str, Any]) -> PeerReply:
-    try:
-        return PeerResult(await connection.send_request(method, params, timeout=None))
-    except Exception as exc:
-        return own_failure(exc)
+class _Line:
+    """A connection, and the monitors that watch it."""
 
+    def __init__(self, connection: McplConnection) -> None:
+        self._connection = connection
+        self._watchers = Watchers()
 
-def _watch(connection: McplConnection, version: str, monitor: CatalogMonitor) -> Callable[[], None]:
-    def heard(message: Request | Notification) -> None:
-        if message.method == methods.TOOLS_LIST_CHANGED and isinstance(message, Notification):
-            monitor.list_changed()
+    async def request(self, method: PeerMethod, params: dict[str, Any]) -> PeerReply:
+        try:
+            return PeerResult(await self._connection.send_request(method, params, timeout=None))
+        except Exception as exc:
+            if isinstance(exc, ConnectionClosedError):
+                # Also while the connection still finishes what it owes the peer: no answer can come any more.
+                self._watchers.close()
+            return own_failure(exc)
 
-    monitor.accept_version(version)
-    removers = (connection.on_message(heard), connection.on_close(monitor.close))
-    if connection.is_closed:
-        monitor.close()
+    def watch(self, version: str, monitor: CatalogMonitor) -> Callable[[], None]:
+        def heard(message: Request | Notification) -> None:
+            if message.method == methods.TOOLS_LIST_CHANGED and isinstance(message, Notification):
+                monitor.list_changed()
 
-    def end() -> None:
-        for remove in removers:
-            remove()
+        monitor.accept_version(version)
+        connection = self._connection
+        removers = (connection.on_message(heard), connection.on_close(monitor.close), self._watchers.add(monitor))
+        if connection.is_closed:
+            monitor.close()
 
-    return end
+        def end() -> None:
+            for remove in removers:
+                remove()
+
+        return end
