@@ -1,0 +1,5 @@
+"""Approvals in PostgreSQL."""
+
+from .store import PostgresApprovalStore
+
+__all__ = ("PostgresApprovalStore",)

@@ -1,0 +1,174 @@
+"""Approvals in PostgreSQL: the store for hosts on several machines.
+
+Owns: the connection, the schema and its format. Does not own: the tables and records (``mcpl_core.approvals.store``).
+
+Transactions that write take turns: each locks the row that holds the format. Decisions are made at the pace of people,
+so that one after the other is fast enough, and no transaction is ever tried twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from anyio import CancelScope, CapacityLimiter, to_thread
+
+from ...errors import InvalidValueError, LocalProtocolError
+from ..errors import ApprovalStorageError, refuse
+from ..store import APPROVALS_FORMAT, MIGRATIONS, SqlTransaction, Transaction, check_format
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ("DEFAULT_LOCK_TIMEOUT", "DEFAULT_SCHEMA", "KNOWN_FORMAT", "PostgresApprovalStore")
+
+R = TypeVar("R")
+
+#: The latest format that this program knows.
+KNOWN_FORMAT: Final = APPROVALS_FORMAT
+#: Where the tables are.
+DEFAULT_SCHEMA: Final = "mcpl_approvals"
+#: Seconds to wait for other hosts.
+DEFAULT_LOCK_TIMEOUT: Final = 10.0
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+#: Held while the schema is made; any number that nobody else uses.
+_MAKING: Final = 0x4D43504B
+
+
+class PostgresApprovalStore:
+    """An ``ApprovalStore`` in one schema of a database. Entering it connects, leaving it closes.
+
+    Args:
+        dsn: how to connect, as libpq has it. It may hold a password and is in no error of ours.
+        schema: the schema, made when it is not there.
+        lock_timeout: seconds to wait while other hosts write.
+
+    Raises:
+        LocalProtocolError: psycopg is not installed (``pip install 'mcp-live-core[postgres]'``).
+        InvalidValueError: the schema has no plain name.
+        ApprovalStorageError: on entering: the database cannot be reached.
+        ApprovalError: on entering: ``approval_storage_version``.
+    """
+
+    def __init__(self, dsn: str, *, schema: str = DEFAULT_SCHEMA, lock_timeout: float = DEFAULT_LOCK_TIMEOUT) -> None:
+        if not _SCHEMA.fullmatch(schema):
+            raise InvalidValueError("schema", "lower-case letters, digits and _, at most 63", "$.schema")
+        try:
+            import psycopg
+        except ImportError as exc:
+            raise LocalProtocolError("PostgreSQL needs pip install 'mcp-live-core[postgres]'") from exc
+        self._library = psycopg
+        self._dsn = dsn
+        self._schema = schema
+        self._lock_timeout = lock_timeout
+        self._one = CapacityLimiter(1)
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> PostgresApprovalStore:
+        try:
+            await self._in_thread(self._prepare)
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def write(self, work: Callable[[Transaction], R]) -> R:
+        """See ``ApprovalStore``."""
+        return await self._in_thread(lambda: self._transact(lambda: work(self._transaction(lock=True))))
+
+    async def read(self, work: Callable[[Transaction], R]) -> R:
+        """See ``ApprovalStore``."""
+        return await self._in_thread(
+            lambda: self._transact(lambda: work(self._transaction(lock=False)), read_only=True)
+        )
+
+    async def activate(self) -> None:
+        """See ``ApprovalStore``."""
+        await self._in_thread(lambda: self._transact(self._activate))
+
+    async def aclose(self) -> None:
+        """See ``ApprovalStore``."""
+        self._closed = True
+        with CancelScope(shield=True):
+            await self._in_thread(self._drop)
+
+    async def _in_thread(self, work: Callable[[], R]) -> R:
+        # Not given up when the caller is cancelled: whether something was committed must come out.
+        return await to_thread.run_sync(work, limiter=self._one)
+
+    def _prepare(self) -> None:
+        self._transact(self._migrate)
+
+    def _migrate(self) -> None:
+        self._execute("SELECT pg_advisory_xact_lock(?)", (_MAKING,))
+        self._execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+        self._execute(
+            "CREATE TABLE IF NOT EXISTS mcpl_format (one BOOLEAN PRIMARY KEY CHECK (one), format INT NOT NULL)"
+        )
+        if not self._execute("SELECT 1 FROM mcpl_format"):
+            for statement in MIGRATIONS[1]:
+                self._execute(statement)
+            self._execute("INSERT INTO mcpl_format VALUES (TRUE, 1)")
+        self._format(lock=False)
+
+    def _activate(self) -> None:
+        if self._format(lock=True) >= APPROVALS_FORMAT:
+            return
+        if any(SqlTransaction(self._execute, 1).open_work()):
+            refuse("approval_activation_pending")
+        for statement in MIGRATIONS[APPROVALS_FORMAT]:
+            self._execute(statement)
+        self._execute("UPDATE mcpl_format SET format = ?", (APPROVALS_FORMAT,))
+
+    def _format(self, *, lock: bool) -> int:
+        ((found,),) = self._execute(f"SELECT format FROM mcpl_format{' FOR UPDATE' if lock else ''}")
+        return check_format(found, KNOWN_FORMAT)
+
+    def _transaction(self, *, lock: bool) -> SqlTransaction:
+        return SqlTransaction(self._execute, self._format(lock=lock))
+
+    def _transact(self, work: Callable[[], R], *, read_only: bool = False) -> R:
+        library = self._library
+        try:
+            connection = self._connected()
+            connection.read_only = read_only
+            connection.isolation_level = library.IsolationLevel.REPEATABLE_READ if read_only else None
+            with connection.transaction():
+                return work()
+        except library.Error as exc:
+            if self._connection is not None and self._connection.closed:
+                self._drop()
+            # The words of the library may hold the address, not the password.
+            raise ApprovalStorageError(f"the store failed ({type(exc).__name__})") from exc
+
+    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+        if self._closed:
+            raise ApprovalStorageError("the store is not open")
+        if self._connection is None:
+            self._connection = self._library.connect(self._dsn, autocommit=True)
+            for name, value in (
+                ("search_path", self._schema),
+                ("synchronous_commit", "on"),
+                ("lock_timeout", f"{int(self._lock_timeout * 1000)}ms"),
+            ):
+                self._connection.execute("SELECT set_config(%s, %s, FALSE)", (name, value))
+        return self._connection
+
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        assert self._connection is not None
+        cursor = self._connection.execute(statement.replace("?", "%s").encode(), values)
+        return [] if cursor.description is None else cursor.fetchall()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,48 @@
+"""The codes of the gate, and what goes with them."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from mcpl_core.approvals.errors import (
+    CODES,
+    ApprovalCode,
+    ApprovalError,
+    ApprovalRequired,
+    ApprovalStorageError,
+    refuse,
+)
+from mcpl_core.approvals.statuses import STATUSES
+from mcpl_core.errors import McplError
+
+
+@pytest.mark.parametrize("code", get_args(ApprovalCode))
+def test_every_code_has_its_sentence(code: ApprovalCode) -> None:
+    with pytest.raises(ApprovalError) as caught:
+        refuse(code)
+    assert caught.value.code == code
+    assert str(caught.value) == CODES[code] != ""
+
+
+def test_the_table_and_the_type_name_the_same() -> None:
+    assert tuple(CODES) == get_args(ApprovalCode)
+    assert len(set(CODES.values())) == len(CODES)
+
+
+def test_every_status_that_stops_a_call_has_a_code() -> None:
+    assert {f"approval_{status}" for status in STATUSES} - {"approval_approved"} <= CODES.keys()
+
+
+def test_the_signal_carries_what_waits() -> None:
+    signal = ApprovalRequired("run", "id")
+    assert (signal.code, signal.run_id, signal.approval_id) == ("approval_required", "run", "id")
+    assert ApprovalError not in type(signal).__mro__
+    assert "id" in str(signal)
+
+
+def test_all_are_of_the_tree() -> None:
+    assert issubclass(ApprovalError, McplError) and issubclass(ApprovalRequired, McplError)
+    error = ApprovalStorageError("gone")
+    assert isinstance(error, McplError) and error.detail == str(error) == "gone"

@@ -1,0 +1,190 @@
+"""Effects that happen once for each key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcpl_core.approvals import ClaimKey, Outcome
+from mcpl_core.errors import InvalidValueError
+from tests.approvals.world import APPROVAL_ID, START, Host, host_at, refused, tool_call
+
+KEY = ClaimKey("alice", "store_value", "key")
+DONE = Outcome("committed", {"text": ["stored"]})
+
+
+class Operation:
+    """A call that counts itself."""
+
+    def __init__(self, outcome: Outcome | BaseException = DONE) -> None:
+        self.outcome = outcome
+        self.count = 0
+
+    async def __call__(self) -> Outcome:
+        self.count += 1
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+
+async def _once(host: Host, operation: Any, key: ClaimKey = KEY, arguments: dict[str, Any] | None = None) -> Outcome:
+    return await host.idempotency.execute_once(key, {"n": 1} if arguments is None else arguments, operation)
+
+
+@pytest.mark.anyio
+async def test_the_second_call_gets_the_first_result(tmp_path: Path) -> None:
+    operation = Operation()
+    async with host_at(tmp_path) as host:
+        assert await _once(host, operation) == DONE
+    async with host_at(tmp_path) as host:
+        assert await _once(host, operation, arguments={"n": 1.0}) == DONE
+        assert operation.count == 1
+
+
+@pytest.mark.anyio
+async def test_other_arguments_are_refused(tmp_path: Path) -> None:
+    operation = Operation()
+    async with host_at(tmp_path) as host:
+        await _once(host, operation)
+        with refused("idempotency_key_conflict"):
+            await _once(host, operation, arguments={"n": 2})
+        assert operation.count == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "other",
+    [ClaimKey("bob", "store_value", "key"), ClaimKey("alice", "erase", "key"), ClaimKey("alice", "store_value", "k2")],
+)
+async def test_principals_tools_and_keys_are_apart(tmp_path: Path, other: ClaimKey) -> None:
+    operation = Operation()
+    async with host_at(tmp_path) as host:
+        await _once(host, operation)
+        assert await _once(host, operation, other, {"n": 2}) == DONE
+        assert operation.count == 2
+
+
+@pytest.mark.anyio
+async def test_two_at_once(tmp_path: Path) -> None:
+    inside, go_on = anyio.Event(), anyio.Event()
+    results: list[Outcome] = []
+
+    async def slow() -> Outcome:
+        inside.set()
+        await go_on.wait()
+        return DONE
+
+    async with host_at(tmp_path) as host, anyio.create_task_group() as tasks:
+
+        async def first() -> None:
+            results.append(await _once(host, slow))
+
+        tasks.start_soon(first)
+        await inside.wait()
+        with refused("idempotency_in_flight"):
+            await _once(host, Operation())
+        with refused("idempotency_key_conflict"):
+            await _once(host, Operation(), arguments={"n": 2})
+        go_on.set()
+    assert results == [DONE]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("end", [Outcome("unknown", None, "mcp_timeout"), RuntimeError("broken")])
+async def test_what_is_not_known_is_not_tried_again(tmp_path: Path, end: Any) -> None:
+    async with host_at(tmp_path) as host:
+        if isinstance(end, Outcome):
+            assert await _once(host, Operation(end)) == end
+        else:
+            with pytest.raises(RuntimeError):
+                await _once(host, Operation(end))
+    async with host_at(tmp_path) as host:
+        host.clock.now = START * 2
+        with refused("idempotency_in_flight"):
+            await _once(host, Operation())
+
+
+@pytest.mark.anyio
+async def test_a_caller_that_is_cancelled_leaves_the_claim(tmp_path: Path) -> None:
+    async with host_at(tmp_path) as host:
+        with anyio.CancelScope() as scope:
+
+            async def hanging() -> Outcome:
+                scope.cancel()
+                await anyio.sleep_forever()
+                raise AssertionError
+
+            await _once(host, hanging)
+        with refused("idempotency_in_flight"):
+            await _once(host, Operation())
+
+
+@pytest.mark.anyio
+async def test_what_was_never_begun_frees_its_key(tmp_path: Path) -> None:
+    refusal = Outcome("not_started", None, "mcp_scope_denied")
+    async with host_at(tmp_path) as host:
+        assert await _once(host, Operation(refusal)) == refusal
+        assert await _once(host, Operation()) == DONE
+
+
+@pytest.mark.anyio
+async def test_a_receipt_answers_until_it_expires(tmp_path: Path) -> None:
+    operation = Operation()
+    async with host_at(tmp_path) as host:
+        await _once(host, operation)
+        host.clock.now = START + 999
+        await _once(host, operation)
+        assert operation.count == 1
+        assert await host.idempotency.forget_expired() == 0
+        host.clock.now = START + 1_000
+        assert await _once(host, operation, arguments={"n": 2}) == DONE
+        assert operation.count == 2
+        host.clock.now = START + 2_000
+        assert await host.idempotency.forget_expired() == 1
+        assert await host.idempotency.forget_expired() == 0
+
+
+@pytest.mark.anyio
+async def test_reconciling(tmp_path: Path) -> None:
+    unknown = Outcome("unknown", None, "mcp_timeout")
+    async with host_at(tmp_path) as host:
+        with refused("approval_claim_conflict"):
+            await host.idempotency.reconcile(KEY, principal_id="bob", result=None)
+        await _once(host, Operation(unknown))
+        with refused("approval_reconciliation_requires_known_effect"):
+            await host.idempotency.reconcile(KEY, principal_id="bob", result=unknown)
+        await host.idempotency.reconcile(KEY, principal_id="bob", result=DONE)
+        operation = Operation()
+        assert await _once(host, operation) == DONE
+        assert operation.count == 0
+        other = ClaimKey("alice", "store_value", "other")
+        await _once(host, Operation(unknown), other)
+        await host.idempotency.reconcile(other, principal_id="bob", result=None)
+        assert await _once(host, operation, other) == DONE
+        assert operation.count == 1
+
+
+@pytest.mark.anyio
+async def test_the_claim_of_an_approval_is_not_its_business(tmp_path: Path) -> None:
+    async with host_at(tmp_path) as host:
+        lease, record = await host.approved()
+        host.server.hangs = True
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.dispatch, lease, tool_call())
+            await host.server.entered.wait()
+            with refused("approval_claim_conflict"):
+                await host.idempotency.reconcile(
+                    ClaimKey("alice", "store_value", APPROVAL_ID), principal_id="bob", result=None
+                )
+            tasks.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("ttl", [0, -5, True, "1"])
+async def test_a_receipt_lasts_some_whole_time(tmp_path: Path, ttl: Any) -> None:
+    async with host_at(tmp_path) as host:
+        with pytest.raises(InvalidValueError):
+            type(host.idempotency)(host.store, host.gateway.clock, ttl_ms=ttl)

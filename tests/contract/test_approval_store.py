@@ -1,0 +1,312 @@
+"""One suite over both stores of approvals: what ``ApprovalStore`` promises."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcpl_core.approvals import (
+    ApprovalError,
+    ApprovalEvent,
+    ApprovalStorageError,
+    Association,
+    Checkpoint,
+    Claim,
+    ClaimKey,
+    DecisionCommand,
+    Outcome,
+    Receipt,
+    Run,
+    ToolCall,
+    Transaction,
+)
+from mcpl_core.approvals.records import ApprovalIntent, ApprovalRecord, Decision, approval_id_of
+from tests.approvals.databases import DATABASES, Database, database_for
+
+LIMIT = 30.0
+
+RUN = Run("run", "run", "alice", "preset", deadline_ms=5_000)
+CALL = ToolCall("call", "store_value", {"value": "é\x00\u2028", "n": 0.5})
+CHECKPOINT = Checkpoint("run", "invocation", (CALL,))
+KEY = ClaimKey("alice", "store_value", "key")
+CLAIM = Claim(KEY, "digest", 1_000, Association("approval", "digest", 2, "run", "worker", 1))
+RECEIPT = Receipt(CLAIM, Outcome("committed", {"text": ["é"]}), 1_001)
+
+
+def record(call_id: str = "call", tool_name: str = "store_value", created_at_ms: int = 1_000) -> ApprovalRecord:
+    intent = ApprovalIntent(
+        "run", "run", call_id, tool_name, CALL.arguments, "preset", "values", "catalog", "tenant", "7", "write"
+    )
+    return ApprovalRecord(approval_id_of("run", call_id), intent, 1, "pending", created_at_ms, 9_000)
+
+
+def approved(made: ApprovalRecord) -> ApprovalRecord:
+    command = DecisionCommand(made.approval_id, 1, made.intent.digest, "key", "approve")
+    return replace(made, status="approved", revision=2, decision=Decision(command, "bob", 2_000, 2))
+
+
+@pytest.fixture(params=DATABASES)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    with database_for(request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.mark.anyio
+async def test_everything_that_is_kept_comes_back_after_reopening(database: Database) -> None:
+    made, other = record(), record("other", "erase", 900)
+
+    def save(tx: Transaction) -> None:
+        tx.save_run(RUN)
+        tx.save_checkpoint(CHECKPOINT)
+        tx.save_record(made)
+        tx.save_record(other)
+        tx.save_claim(CLAIM)
+        tx.save_receipt(RECEIPT)
+        tx.append_event(ApprovalEvent(made.approval_id, "proposed", 1_000, {"revision": 1}))
+        tx.append_event(ApprovalEvent(made.approval_id, "approved", 2_000))
+        tx.append_event(ApprovalEvent(other.approval_id, "proposed", 900))
+
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            await store.write(save)
+            await store.write(lambda tx: tx.save_record(approved(made)))
+        async with database.open() as store:
+
+            def look(tx: Transaction) -> None:
+                assert (tx.run("run"), tx.run("other")) == (RUN, None)
+                assert (tx.checkpoint("run"), tx.checkpoint("other")) == (CHECKPOINT, None)
+                assert tx.record(made.approval_id) == approved(made)
+                assert tx.record("nothing") is None
+                assert tx.records() == [other, approved(made)]
+                assert tx.records(status="approved") == [approved(made)]
+                assert tx.records(tool_name="erase", run_id="run") == [other]
+                assert tx.records(run_id="nothing") == []
+                assert tx.claim(KEY) == tx.claim_of("approval") == CLAIM
+                assert tx.claims() == [CLAIM]
+                assert (tx.claim(replace(KEY, key="x")), tx.claim_of("x")) == (None, None)
+                assert tx.receipt(KEY) == tx.receipt_of("approval") == RECEIPT
+                assert (tx.receipt(replace(KEY, key="x")), tx.receipt_of("x")) == (None, None)
+                assert [event.kind for event in tx.events(made.approval_id)] == ["proposed", "approved"]
+                assert tx.events(made.approval_id)[0].facts == {"revision": 1}
+                assert tx.open_work() == (1, 1)
+
+            await store.read(look)
+
+
+@pytest.mark.anyio
+async def test_rows_are_replaced_and_taken_away(database: Database) -> None:
+    def change(tx: Transaction) -> None:
+        tx.save_run(RUN)
+        tx.save_run(replace(RUN, status="completed"))
+        tx.save_checkpoint(CHECKPOINT)
+        tx.save_checkpoint(replace(CHECKPOINT, invocation_id="next"))
+        tx.save_claim(CLAIM)
+        tx.save_claim(replace(CLAIM, error_code="mcp_timeout"))
+        tx.save_receipt(replace(RECEIPT, expires_at_ms=2_000))
+        tx.save_receipt(replace(RECEIPT, claim=replace(CLAIM, association=None), expires_at_ms=3_000))
+        tx.remove_claim(replace(KEY, key="x"))
+
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            await store.write(change)
+            assert await store.read(lambda tx: tx.run("run")) == replace(RUN, status="completed")
+            assert (await store.read(lambda tx: tx.checkpoint("run"))).invocation_id == "next"
+            assert (await store.read(lambda tx: tx.claim(KEY))).error_code == "mcp_timeout"
+            assert await store.read(lambda tx: tx.receipt_of("approval")) is None
+            assert await store.write(lambda tx: tx.remove_expired_receipts(2_999)) == 0
+            assert await store.write(lambda tx: tx.remove_expired_receipts(3_000)) == 1
+            assert await store.read(lambda tx: tx.receipt(KEY)) is None
+            await store.write(lambda tx: tx.remove_claim(KEY))
+            assert await store.read(lambda tx: tx.open_work()) == (0, 0)
+
+
+@pytest.mark.anyio
+async def test_a_transaction_that_raises_leaves_nothing(database: Database) -> None:
+    def work(tx: Transaction) -> None:
+        tx.save_run(RUN)
+        tx.save_claim(CLAIM)
+        raise KeyError("on purpose")
+
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            with pytest.raises(KeyError):
+                await store.write(work)
+            assert await store.read(lambda tx: tx.open_work()) == (0, 0)
+            await store.write(lambda tx: tx.save_run(RUN))
+            assert await store.read(lambda tx: tx.run("run")) == RUN
+
+
+@pytest.mark.anyio
+async def test_reading_cannot_write(database: Database) -> None:
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            with pytest.raises(ApprovalStorageError):
+                await store.read(lambda tx: tx.save_run(RUN))
+            assert await store.read(lambda tx: tx.run("run")) is None
+            await store.write(lambda tx: tx.save_run(RUN))
+
+
+@pytest.mark.anyio
+async def test_one_claim_for_an_approval_whatever_its_key(database: Database) -> None:
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            await store.write(lambda tx: tx.save_claim(CLAIM))
+            with pytest.raises(ApprovalStorageError):
+                await store.write(lambda tx: tx.save_claim(replace(CLAIM, key=replace(KEY, key="other"))))
+            assert await store.read(lambda tx: tx.claims()) == [CLAIM]
+
+
+@pytest.mark.anyio
+async def test_approvals_are_off_until_they_are_enabled(database: Database) -> None:
+    uses = [
+        lambda tx: tx.record("x"),
+        lambda tx: tx.records(),
+        lambda tx: tx.save_record(record()),
+        lambda tx: tx.events("x"),
+        lambda tx: tx.append_event(ApprovalEvent("x", "proposed", 1)),
+    ]
+    with anyio.fail_after(LIMIT):
+        async with database.open(activated=False) as store:
+            for use in uses:
+                with pytest.raises(ApprovalError) as caught:
+                    await store.write(use)
+                assert caught.value.code == "approval_storage_not_enabled"
+            await store.write(lambda tx: tx.save_run(RUN))
+            await store.write(lambda tx: tx.save_run(replace(RUN, status="completed")))
+            await store.activate()
+            await store.activate()
+            for use in uses:
+                await store.write(use)
+        async with database.open(activated=False) as store:
+            assert await store.read(lambda tx: tx.records()) == [record()]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("what", ["run", "claim"])
+async def test_they_are_not_enabled_while_something_is_open(database: Database, what: str) -> None:
+    with anyio.fail_after(LIMIT):
+        async with database.open(activated=False) as store:
+            await store.write(lambda tx: tx.save_run(RUN) if what == "run" else tx.save_claim(CLAIM))
+            with pytest.raises(ApprovalError) as caught:
+                await store.activate()
+            assert caught.value.code == "approval_activation_pending"
+            with pytest.raises(ApprovalError):
+                await store.read(lambda tx: tx.records())
+
+
+@pytest.mark.anyio
+async def test_enabling_what_another_host_enabled_goes_on_for_both(database: Database) -> None:
+    with anyio.fail_after(LIMIT):
+        async with database.open(activated=False) as first, database.open(activated=False) as second:
+            await second.activate()
+            await first.write(lambda tx: tx.save_record(record()))
+            assert await second.read(lambda tx: tx.records()) == [record()]
+
+
+@pytest.mark.anyio
+async def test_a_writer_that_does_not_know_the_format_writes_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"mcpl_core.approvals.{database.name}.store.KNOWN_FORMAT"
+    with anyio.fail_after(LIMIT):
+        async with database.open(activated=False) as older, database.open(activated=False) as newer:
+            monkeypatch.setattr(module, 1)
+            await older.write(lambda tx: tx.save_run(replace(RUN, status="failed")))
+            monkeypatch.undo()
+            await newer.activate()
+            monkeypatch.setattr(module, 1)
+            for operation in (
+                older.write(lambda tx: tx.save_run(RUN)),
+                older.read(lambda tx: tx.run("run")),
+                older.activate(),
+            ):
+                with pytest.raises(ApprovalError) as caught:
+                    await operation
+                assert caught.value.code == "approval_storage_version"
+            with pytest.raises(ApprovalError) as caught:
+                async with database.open(activated=False):
+                    pytest.fail("it was opened")
+            assert caught.value.code == "approval_storage_version"
+            monkeypatch.undo()
+            kept = await newer.read(lambda tx: tx.run("run"))
+            assert kept is not None and kept.status == "failed"
+
+
+_DAMAGE = {
+    "a column says otherwise": "UPDATE mcpl_approvals SET status = 'approved'",
+    "no JSON": "UPDATE mcpl_approvals SET body = '{'",
+    "a member is missing": "UPDATE mcpl_approvals SET body = '{}'",
+    "other arguments": """UPDATE mcpl_approvals SET body = replace(body, '0.5', '0.25')""",
+    "another tool": """UPDATE mcpl_approvals SET tool_name = 'erase'""",
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("damage", _DAMAGE)
+async def test_a_damaged_record_is_refused(database: Database, damage: str) -> None:
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            await store.write(lambda tx: tx.save_record(record()))
+            database.execute(_DAMAGE[damage])
+            for read in (lambda tx: tx.record(record().approval_id), lambda tx: tx.records()):
+                with pytest.raises(ApprovalError) as caught:
+                    await store.read(read)
+                assert caught.value.code == "approval_record_conflict"
+
+
+@pytest.mark.anyio
+async def test_two_hosts_take_turns(database: Database) -> None:
+    """A counter in a run's epoch: no increment of the two is lost."""
+
+    def count(tx: Transaction) -> None:
+        run = tx.run("run")
+        assert run is not None
+        tx.save_run(replace(run, lease_epoch=run.lease_epoch + 1))
+
+    async def work(store: object) -> None:
+        for _ in range(10):
+            await store.write(count)  # type: ignore[attr-defined]
+
+    with anyio.fail_after(LIMIT):
+        async with database.open() as first, database.open() as second:
+            await first.write(lambda tx: tx.save_run(RUN))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(work, first)
+                tasks.start_soon(work, second)
+            run = await first.read(lambda tx: tx.run("run"))
+            assert run is not None and run.lease_epoch == 20
+
+
+@pytest.mark.anyio
+async def test_a_writer_that_is_cancelled_in_the_middle_commits(database: Database) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work(tx: Transaction) -> None:
+        begun.set()
+        assert go_on.wait(LIMIT)
+        tx.save_run(RUN)
+
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store, anyio.create_task_group() as tasks:
+            tasks.start_soon(store.write, work)
+            assert await anyio.to_thread.run_sync(begun.wait, LIMIT)
+            tasks.cancel_scope.cancel()
+            go_on.set()
+            with anyio.CancelScope(shield=True):
+                assert await store.read(lambda tx: tx.run("run")) == RUN
+
+
+@pytest.mark.anyio
+async def test_a_store_that_is_closed(database: Database) -> None:
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            await store.aclose()
+            await store.aclose()
+            for operation in (store.write(lambda tx: None), store.read(lambda tx: None), store.activate()):
+                with pytest.raises(ApprovalStorageError):
+                    await operation
