@@ -17,10 +17,10 @@ space := $(subst ,, )
 GATED := errors.py trees.py capabilities.py content.py tags.py treatment.py ontology.py uris.py wire/*.py protocol/*.py grants.py receipts.py negotiation.py inbox.py manifest/*.py
 GATED_FILES := $(subst $(space),$(comma),$(addprefix mcpl_core/,$(GATED)))
 
-.PHONY: help setup demo test lint format types coverage coverage-gate bench wheel clean
+.PHONY: help setup demo test lint format types coverage coverage-gate bench conformance-mcp wheel clean
 
 help:
-	@echo "make setup | demo | test | lint | format | types | coverage | bench | wheel | clean"
+	@echo "make setup | demo | test | lint | format | types | coverage | bench | conformance-mcp | wheel | clean"
 
 # Anew when the dependencies change, not each time.
 $(READY): pyproject.toml constraints.txt
@@ -61,6 +61,10 @@ BENCH ?=
 bench: $(READY)
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks $(BENCH)
+
+# Judged by programs of others, from npm. By hand: it needs Node 22 or newer, which NODE may name, and the network.
+conformance-mcp: $(READY)
+	$(BIN)/python -m tests.mcp.conformance
 
 # Built, installed alone, imported and run outside the tree; then with the extra that the command needs.
 wheel: $(READY)
