@@ -132,7 +132,7 @@ def missing(contender: Contender, link: str, loop: str) -> str:
         return f"{' and '.join(absent)} not installed"
     settings = [name for place, name in contender.settings.items() if place in ("", link)]
     if unset := [name for name in settings if not Path(os.environ.get(name, "")).is_file()]:
-        return f"{' and '.join(unset)} does not name a file"
+        return f"no file named by {' and '.join(unset)}"
     if contender.program.endswith(".mjs") and shutil.which("node") is None:
         return "node not installed"
     return ""

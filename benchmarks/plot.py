@@ -74,14 +74,14 @@ def _panel(panel: Sequence[Row], left: int, top: int) -> str:
         _text(left, top + 16, f"{scenario}, {link}", size=13, weight=600),
         _text(left, top + 31, f"{SCENARIOS[scenario]}; {what}", fill="#555"),
     ]
-    for index, (row, value) in enumerate(zip(panel, values, strict=True)):
-        lines += _bar(row, value, longest, left, top + _HEAD + index * (_BAR + _GAP), room)
     if one:
         x = left + _NAMES + one / longest * room
         lines.append(
             f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top + _HEAD - 4}" y2="{top + _height(panel) - 2}" '
             'stroke="#333" stroke-dasharray="3 3"/>'
         )
+    for index, (row, value) in enumerate(zip(panel, values, strict=True)):
+        lines += _bar(row, value, longest, left, top + _HEAD + index * (_BAR + _GAP), room)
     return "\n".join(lines)
 
 
@@ -91,9 +91,12 @@ def _bar(row: Row, value: float, longest: float, left: int, top: int, room: int)
     reach = width * row.spread / 100
     return [
         _text(x - 8, top + 10, row.contender, anchor="end"),
-        f'<rect x="{x}" y="{top}" width="{width:.1f}" height="{_BAR}" rx="2" fill="{_colour(row.contender)}"/>',
+        f'<rect x="{x}" y="{top}" width="{width:.1f}" height="{_BAR}" rx="2" '
+        f'fill="{_colour(row.contender)}" fill-opacity="0.92"/>',
         f'<line x1="{x + max(width - reach, 0):.1f}" x2="{x + width + reach:.1f}" y1="{middle}" y2="{middle}" '
         'stroke="#222" stroke-opacity="0.55"/>',
+        # The line of the floor may cross it.
+        _text(x + width + reach + 5, top + 10, number(value), fill="none", more=' stroke="#ffffff" stroke-width="3"'),
         _text(x + width + reach + 5, top + 10, number(value)),
     ]
 
@@ -105,9 +108,17 @@ def _colour(contender: str) -> str:
 
 
 def _text(
-    x: float, y: float, text: str, *, size: int = 11, weight: int = 400, fill: str = "#111", anchor: str = "start"
+    x: float,
+    y: float,
+    text: str,
+    *,
+    size: int = 11,
+    weight: int = 400,
+    fill: str = "#111",
+    anchor: str = "start",
+    more: str = "",
 ) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" fill="{fill}" '
-        f'text-anchor="{anchor}" paint-order="stroke" stroke="#fff" stroke-width="3">{escape(text)}</text>'
+        f'text-anchor="{anchor}"{more}>{escape(text)}</text>'
     )
