@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, Final, TypeAlias
 
 import anyio
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from ..connection import McplConnection
 from ..dispatch import Router
@@ -147,19 +147,23 @@ class NativeSession:
             budget.pause(began)
         scope = anyio.CancelScope(deadline=budget.deadline)
         waiting = _Waiting(budget, scope, on_progress)
-        token: str | None = None
+        token = f"progress-{next(self._numbers)}"
         if on_progress is not None or reset_on_progress:
-            token = f"progress-{next(self._numbers)}"
             self._tokens[token] = waiting
             params = {**(params or {}), "_meta": {**_object((params or {}).get("_meta")), "progressToken": token}}
+
+        def answered(raw: Raw) -> None:
+            # As it is taken from the wire: what stands behind it is no progress of this request.
+            self._tokens.pop(token, None)
+
         self._waiting.add(waiting)
         try:
             with scope:
-                return _result(method, await self.connection.send_request(method, params, timeout=None))
+                answer = await self.connection.send_request(method, params, timeout=None, on_answer=answered)
+                return _result(method, answer)
         finally:
             self._waiting.discard(waiting)
-            if token is not None:
-                del self._tokens[token]
+            self._tokens.pop(token, None)
         raise ConnectionTimeoutError(method, round(anyio.current_time() - began, 3))
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:

@@ -125,10 +125,16 @@ def refuse(code: int, message: str = "no", data: Any = None) -> Callable[[Json],
 @asynccontextmanager
 async def served(server: FakeServer) -> AsyncIterator[FakeServer]:
     """Serves for the time of the block, which may not take forever."""
+    failure: Exception | None = None
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as tasks:
             server._tasks = tasks
             try:
                 yield server
+            except Exception as exc:
+                # Raised again outside the group, which would wrap it.
+                failure = exc
             finally:
                 tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
