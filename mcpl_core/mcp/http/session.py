@@ -148,7 +148,9 @@ class HttpSession:
             failed = exc
         if isinstance(failed, SessionEndedError):
             self._end(failed)
-        elif failed.reason is None and self._closing.is_set():
+        elif failed.reason is None:
+            # Nobody says so but a session that is being taken apart, which knows the reason when it is done.
+            await self._ended.wait()
             failed = ConnectionClosedError(failed.outcome, self._failure)
         raise failed
 
@@ -294,8 +296,9 @@ class HttpSession:
 
     async def _pump(self, channel: Channel) -> None:
         await channel.pump()
-        # The SDK's transport ended by itself.
-        self._end(TransportError("the HTTP transport ended"))
+        if self._ready.is_set():
+            # The SDK's transport ended by itself. Before, the SDK says why.
+            self._end(TransportError("the HTTP transport ended"))
 
     def _agreed(self, client: Any) -> None:
         version = str(client.protocol_version)

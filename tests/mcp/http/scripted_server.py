@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -137,32 +139,35 @@ class ScriptedServer:
         self.open += 1
         try:
             async with stream:
-                buffer = b""
-                while True:
-                    while b"\r\n\r\n" not in buffer:
-                        buffer += await stream.receive()
-                    head, _, buffer = buffer.partition(b"\r\n\r\n")
-                    first, *lines = head.decode("latin-1").split("\r\n")
-                    method, path, _ = first.split(" ", 2)
-                    headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
-                    length = int({n.lower(): v for n, v in headers}.get("content-length", "0"))
-                    while len(buffer) < length:
-                        buffer += await stream.receive()
-                    body, buffer = buffer[:length], buffer[length:]
-                    seen = Seen(method, path, headers, body, stream)
-                    self.seen.append(seen)
-                    self._tell()
-                    await self._send(stream, await self._reply(seen))
-        except Reset:
-            # With nothing to linger for, closing sends a reset.
-            raw = stream.extra(SocketAttribute.raw_socket)
-            raw.setsockopt(1, 13, b"\x01\x00\x00\x00\x00\x00\x00\x00")
-            await stream.aclose()
+                try:
+                    await self._converse(stream)
+                except Reset:
+                    # With nothing to linger for, closing sends a reset.
+                    raw = stream.extra(SocketAttribute.raw_socket)
+                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
         finally:
             self.open -= 1
             self._tell()
+
+    async def _converse(self, stream: SocketStream) -> None:
+        buffer = b""
+        while True:
+            while b"\r\n\r\n" not in buffer:
+                buffer += await stream.receive()
+            head, _, buffer = buffer.partition(b"\r\n\r\n")
+            first, *lines = head.decode("latin-1").split("\r\n")
+            method, path, _ = first.split(" ", 2)
+            headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+            length = int({n.lower(): v for n, v in headers}.get("content-length", "0"))
+            while len(buffer) < length:
+                buffer += await stream.receive()
+            body, buffer = buffer[:length], buffer[length:]
+            seen = Seen(method, path, headers, body, stream)
+            self.seen.append(seen)
+            self._tell()
+            await self._send(stream, await self._reply(seen))
 
     async def _send(self, stream: SocketStream, reply: Reply | None) -> None:
         if reply is None:
@@ -182,15 +187,18 @@ async def serving(server: ScriptedServer, path: str = "/mcp") -> AsyncIterator[S
     server.port = listener.extra(SocketAttribute.local_port)
     server.url = f"http://127.0.0.1:{server.port}{path}"
     failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, server._serve)
-        try:
-            yield server
-        except Exception as exc:
-            failure = exc
-        finally:
-            tasks.cancel_scope.cancel()
-    await listener.aclose()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, server._serve)
+            try:
+                yield server
+            except Exception as exc:
+                failure = exc
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await listener.aclose()
     if failure is not None:
         raise failure
 
