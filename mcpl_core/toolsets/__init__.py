@@ -3,7 +3,8 @@
 Beyond SPEC 0.5: RFC-014 and RFC-015 are unpublished, and the shapes are provisional (SPEC_NOTES R-toolsets-1).
 """
 
-from .checking import Checker, Validate
+from ..schemas import Checker
+from .checking import Validate
 from .clock import Clock, SystemClock
 from .context import InstanceContext, ToolsetContext
 from .declaration import Instance, InstanceLoader, InstanceOpener, Toolset, read_toolset

@@ -162,14 +162,12 @@ class Requests:
         self, call: Call, toolset: str, options: dict[str, Any] | None, proposed: str | None = None
     ) -> Opened:
         link = call.link
-        link.opening[toolset] = link.opening.get(toolset, 0) + 1
+        link.opening.append((toolset, proposed))
         try:
             before = partial(self._settle, call)
             return await self._runtime.instances.open(link.principal, toolset, options, proposed, before)
         finally:
-            link.opening[toolset] -= 1
-            if not link.opening[toolset]:
-                del link.opening[toolset]
+            link.opening.remove((toolset, proposed))
             # Calls that came behind look again.
             link.opened.set()
             link.opened = anyio.Event()
@@ -178,10 +176,11 @@ class Requests:
         if toolset.facts.instances != (instance is not None):
             rule = "names no instance" if instance is None else "has no instances"
             raise InvalidParams(message=f"{toolset.name} {rule}", data={"path": "$.instance"})
-        principal, before = call.link.principal, partial(self._settle, call)
-        opened = principal.get((toolset.name, instance))
-        if opened is None:
-            return False
+        link, principal, before = call.link, call.link.principal, partial(self._settle, call)
+        while (opened := principal.get((toolset.name, instance))) is None:
+            if not link.is_opening(toolset.name, instance):
+                return False
+            await link.opened.wait()
         return await self._runtime.instances.end(principal, opened, "closed", bounded=False, before=before)
 
     # -- calls
@@ -194,7 +193,7 @@ class Requests:
                 result = await self._answer(call, context, params)
             finally:
                 context.ended = True
-            await self._settle(call, getattr(context, "target", None))
+            await self._settle(call)
             return self._finish(call, ctx, result, text=call.link.view is None)
 
     async def _answer(self, call: Call, context: CallContext, params: ToolsCallParams) -> Raw:
@@ -211,17 +210,18 @@ class Requests:
         except InvalidValueError as exc:
             return error_result(f"{exc.path}: {exc.detail}")
         if isinstance(target, NoTarget):
-            return error_result(target)
+            return error_result(target.text)
         visible = link.principal.presence.get(target.key) or ()
         if name not in visible:
             return error_result(f"{name} cannot be called now. {usable(visible)}")
         context.target, context.tool = target, name
+        call.touched.setdefault(target.key, False)
         return await self._checked(tool, params, context, partial(self._run, tool, context))
 
     async def _target(self, link: Link, toolset: DeclaredToolset, named: str | None) -> OpenInstance | NoTarget:
         while True:
             found = find_target(link.principal, toolset.name, toolset.facts.instances, named, link.chosen)
-            if isinstance(found, OpenInstance) or not found.waits or not link.opening.get(toolset.name):
+            if isinstance(found, OpenInstance) or not (found.waits and link.is_opening(toolset.name, named)):
                 return found
             # The host sent the call behind a request that opens it.
             await link.opened.wait()
@@ -273,13 +273,12 @@ class Requests:
                 if not call.answered:
                     self._abandon(call)
 
-    async def _settle(self, call: Call, target: OpenInstance | None = None) -> None:
+    async def _settle(self, call: Call) -> None:
         """What the call changed is stored, and comes true with its answer: what it ended ends, and what is visible of
         the rest is asked last."""
         principal = call.link.principal
         over = [key for key, ends in call.touched.items() if ends]
-        keys = {**call.touched, **({} if target is None else {target.key: False})}
-        others = [key for key in keys if key not in over]
+        others = [key for key, ends in call.touched.items() if not ends]
         await self._runtime.keep(principal, others)
         for key in over:
             if (opened := principal.get(key)) is not None:

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import LocalProtocolError
+from ..schemas import Checker
 from ..server import ServerTool
-from .checking import Checker, Validate, checked_object, checker_of
+from .checking import Validate, checked_object, checker_of
 from .declaration import read_toolset
 from .instances import DeclaredToolset
 from .principal import Principal
@@ -76,13 +77,19 @@ class Catalog:
         if name in self._toolset_of or name in FALLBACK_TOOLS:
             raise LocalProtocolError(f"tool {name}: the name is taken")
 
-    def learn(self, tool: ServerTool) -> None:
-        """A tool outside of toolsets was declared.
+    def checker(self, tool: ServerTool) -> Checker:
+        """What checks the arguments of a tool that is about to be declared outside of toolsets; see ``learn``.
 
         Raises:
+            LocalProtocolError: see ``require_free``.
             SchemaError: its schema cannot be used.
         """
-        self._checkers[tool.name] = checker_of(tool.input_schema, self._validate)
+        self.require_free(tool.name)
+        return checker_of(tool.input_schema, self._validate)
+
+    def learn(self, name: str, checker: Checker) -> None:
+        """A tool outside of toolsets was declared."""
+        self._checkers[name] = checker
 
     def toolset_of(self, tool: str) -> DeclaredToolset | None:
         """The toolset that a tool belongs to."""

@@ -18,7 +18,7 @@ from typing import Any
 from ..errors import InvalidValueError
 from ..schemas import Checker, SchemaValidator, ValidatorFactory
 
-__all__ = ("Checker", "Validate", "checked_object", "checker_of")
+__all__ = ("Validate", "checked_object", "checker_of")
 
 #: From a schema to its checker.
 Validate = ValidatorFactory

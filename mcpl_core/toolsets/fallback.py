@@ -61,7 +61,7 @@ class Fallback:
             return await self._close(call, toolset, instance, close)
         target = find_target(link.principal, toolset.name, toolset.facts.instances, instance, {})
         if not isinstance(target, OpenInstance):
-            return error_result(target)
+            return error_result(target.text)
         link.chosen[toolset.name] = str(target.key[1])
         return self._show(link, target, await self._runtime.instances.content(target))
 
@@ -69,7 +69,7 @@ class Fallback:
         link = call.link
         target = find_target(link.principal, toolset.name, toolset.facts.instances, instance, link.chosen)
         if not isinstance(target, OpenInstance):
-            return error_result(target)
+            return error_result(target.text)
         await close(call, toolset, target.key[1])
         shown = {
             tool

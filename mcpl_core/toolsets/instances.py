@@ -18,10 +18,11 @@ import anyio
 from ..content import ContentBlock
 from ..errors import InternalError, InvalidParams, InvalidValueError, LocalProtocolError, McplError, RpcError
 from ..protocol import EndReason
+from ..schemas import Checker
 from ..server import ToolError
 from ..server.blocks import message_content
 from ..server.calling import Caller
-from .checking import Checker, checked_object
+from .checking import checked_object
 from .clock import Clock
 from .context import InstanceContext
 from .declaration import Toolset

@@ -48,7 +48,7 @@ class Link:
     Attributes:
         queue: events to push, oldest first; the first may be under way.
         chosen: toolset -> the instance that calls without one are for.
-        opening: the toolsets that calls of this connection are opening, and how many do.
+        opening: what requests of this connection are opening: toolsets, with the ids that they propose.
         grants: counts the policies of this connection that took something away.
         ready_order: when it became ready, counted over all connections; ``None``: it is not.
         gone: the connection ended.
@@ -60,7 +60,7 @@ class Link:
         self.names = names
         self.queue: deque[ToolsetEvent] = deque()
         self.chosen: dict[str, str] = {}
-        self.opening: dict[str, int] = {}
+        self.opening: list[tuple[str, str | None]] = []
         self.grants = 0
         self.ready_order: int | None = None
         self.gone = False
@@ -105,6 +105,10 @@ class Link:
             return None
         entry = self._context.methods[method.TOOLSETS_CHANGED]
         return view if self._context.policy.denial(entry, self.names.tools) is None else None
+
+    def is_opening(self, toolset: str, named: str | None) -> bool:
+        """Whether a request of this connection is about to open the toolset, or this very instance of it."""
+        return any(name == toolset and named in (None, id) for name, id in self.opening)
 
     def wake(self) -> None:
         """There may be something to send."""

@@ -107,10 +107,6 @@ class Runtime:
         """Who is known."""
         return tuple(self._principals)
 
-    def find(self, name: str) -> Principal | None:
-        """The principal of this name, if it is known."""
-        return self._principals.get(name)
-
     def links(self, name: str) -> list[Link]:
         """The connections of a principal, in the order of their beginning."""
         return list(self._links_of.get(name, ()))
@@ -138,6 +134,16 @@ class Runtime:
                 principal.defaults_opened = True
                 if self._defaults:
                     self._keeper.note_principal(principal.name, principal_record(principal))
+
+    async def evict(self, name: str, key: Key) -> bool:
+        """See ``ToolsetServer.evict``."""
+        principal = self._principals.get(name)
+        if principal is None:
+            return False
+        async with self._locks.setdefault(name, anyio.Lock()):
+            await self.instances.make_again(principal)
+        opened = principal.get(key)
+        return opened is not None and await self.instances.end(principal, opened, "evicted")
 
     def disconnect(self, link: Link) -> None:
         """It ended. What it had on its way goes to other connections, or is held."""

@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 from ..connection import McplConnection
 from ..errors import InvalidValueError, LocalProtocolError
 from ..options import ConnectionOptions
-from ..protocol import EndReason, method
+from ..protocol import method
 from ..server import LOCAL_PRINCIPAL, FeatureSet, McplServer, ServerTool, tool_from_function
 from .calling import CallContext, Requests
 from .catalog import Catalog
@@ -133,9 +133,9 @@ class ToolsetServer(McplServer):
     def add_tool(self, tool: ServerTool, *, feature_set: FeatureSet | str | None = None) -> None:
         """As ``McplServer.add_tool``; the name must not be one of a toolset's tools, nor ``toolset_open``,
         ``toolset_close`` or ``toolset_use``."""
-        self._catalog.require_free(tool.name)
-        self._catalog.learn(tool)
+        checker = self._catalog.checker(tool)
         super().add_tool(tool, feature_set=feature_set)
+        self._catalog.learn(tool.name, checker)
 
     async def _call_instance(self, ctx: CallContext, args: dict[str, Any]) -> Any:
         return await self._caller.call(ctx.target.body.call, ctx.tool, args)
@@ -236,12 +236,7 @@ class ToolsetServer(McplServer):
 
     async def evict(self, principal: str, toolset: str, instance: str | None = None) -> bool:
         """Closes what a principal has open, by the application's own decision; false when it is not open."""
-        found = self._runtime.find(principal)
-        opened = None if found is None else found.get((toolset, instance))
-        if found is None or opened is None:
-            return False
-        reason: EndReason = "evicted"
-        return await self._runtime.instances.end(found, opened, reason)
+        return await self._runtime.evict(principal, (toolset, instance))
 
     async def close_idle(self) -> None:
         """Closes what is idle for too long by the clock. It happens by itself in time, while the server runs."""

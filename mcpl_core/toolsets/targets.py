@@ -6,6 +6,7 @@ Owns: the rule, and the words. Pure. Does not own: who may call (``server``), an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from .principal import OpenInstance, Principal
 
@@ -15,21 +16,16 @@ __all__ = ("NoTarget", "find_target", "usable")
 _LISTED = 50
 
 
-class NoTarget(str):
-    """Why a call has no target, in words for the model.
+class NoTarget(NamedTuple):
+    """Why a call has no target.
 
     Attributes:
+        text: in words for the model.
         waits: opening the toolset would make one.
     """
 
-    __slots__ = ("waits",)
-
-    waits: bool
-
-    def __new__(cls, text: str, waits: bool = True) -> NoTarget:
-        made = super().__new__(cls, text)
-        made.waits = waits
-        return made
+    text: str
+    waits: bool = True
 
 
 def find_target(
@@ -53,7 +49,7 @@ def find_target(
     if named is not None:
         found = principal.get((toolset, named))
         if found is None or found.closing:
-            return NoTarget(f"{toolset} has no open instance {named!r:.80}. {_listed(present)}")
+            return NoTarget(f"{toolset} has no open instance {named!r:.80}. {_listed(present)}", waits=found is None)
         return found
     picked = principal.get((toolset, chosen.get(toolset)))
     if picked is not None and not picked.closing:

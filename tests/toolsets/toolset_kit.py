@@ -64,9 +64,10 @@ class Counter:
         return f"The count is {self.count}."
 
     async def call(self, tool: str, args: dict[str, Any]) -> Any:
-        self.count += args["by"] if tool == "up" else -args["by"]
-        if self.count > 100:
+        count = self.count + (args["by"] if tool == "up" else -args["by"])
+        if count > 100:
             raise ValueError("too much")
+        self.count = count
         return f"{self.count}"
 
     async def close(self) -> None:
