@@ -30,6 +30,7 @@ from tests.catalog.kit import (
     INPUT,
     OUTPUT,
     ScriptedPeer,
+    hop,
     read,
     read_binding,
     tool,
@@ -81,6 +82,22 @@ class TestDiscovery:
         catalog, _ = await read(peer, read_binding(concurrency_safe=True))
         assert catalog.snapshot.revision_digest == VECTOR_DIGEST
         assert catalog.snapshot.to_json() == {**VECTOR, "revisionDigest": VECTOR_DIGEST}
+
+    @pytest.mark.spec("R-catalog-1")
+    @pytest.mark.parametrize("case", FIXTURES["snapshots"], ids=lambda case: str(case["name"]))
+    async def test_snapshots_of_both_schemas(self, case: Json) -> None:
+        (entry,) = case["snapshot"]["entries"]
+        listed = {"name": entry["remoteName"], **{key: entry[key] for key in ("description", "inputSchema")}}
+        peer, monitor = ScriptedPeer([{**listed, "outputSchema": entry["outputSchema"]}]), CatalogMonitor()
+        peer.watch(monitor)
+        found: Any
+        if case["name"] == "reads":
+            reads = {entry["remoteName"]: read_binding(entry["localName"], concurrency_safe=True)}
+            found = await discover_tools(peer, "fixture", reads, monitor=monitor)
+        else:
+            writes = {entry["remoteName"]: write_binding(entry["localName"])}
+            found = await discover_write_tools(peer, "fixture", writes, monitor=monitor)
+        assert hop(found.snapshot.to_json()) == case["snapshot"]
 
     async def test_what_the_server_says_of_itself_grants_nothing(self) -> None:
         digests = set()

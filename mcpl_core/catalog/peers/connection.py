@@ -86,8 +86,8 @@ class HostPeer:
 
     @property
     def capabilities(self) -> Mapping[str, Any] | None:
-        """See ``ToolPeer``. ``None`` also where the grant does not let the host list tools."""
-        return self._session.capabilities if self._link.may_send(methods.TOOLS_LIST) else None
+        """See ``ToolPeer``. ``None`` also where the grant does not let the host call tools."""
+        return self._session.capabilities if self._link.may_send(methods.TOOLS_CALL) else None
 
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         """See ``ToolPeer``."""

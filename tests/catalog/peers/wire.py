@@ -11,10 +11,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import anyio
-from mcp import ClientSession
-from mcp.shared.memory import create_client_server_memory_streams
-from mcp.shared.message import SessionMessage
-from mcp.types import jsonrpc_message_adapter
 
 from mcpl_core import McplConnection
 from mcpl_core.catalog import ConnectionPeer, HostPeer, RawPeer, SdkNotices, SdkPeer, ToolPeer
@@ -169,6 +165,11 @@ async def raw_peer(server: WireServer) -> AsyncIterator[ToolPeer]:
 @asynccontextmanager
 async def sdk_peer(server: WireServer) -> AsyncIterator[ToolPeer]:
     """A session of the official SDK."""
+    from mcp import ClientSession
+    from mcp.shared.memory import create_client_server_memory_streams
+    from mcp.shared.message import SessionMessage
+    from mcp.types import jsonrpc_message_adapter
+
     notices = SdkNotices()
     with anyio.fail_after(10):
         async with (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from mcpl_core.catalog.profile.errors import ProfileMismatchError
 from tests.catalog.kit import FIXTURES, nested
 
 Json = dict[str, Any]
+jsonschema = pytest.importorskip("jsonschema")
 
 
 def fits(compiled: CompiledSchema, value: Any) -> bool:
