@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec import UNSET, Raw, UnsetType
 
 from .constructors import Constructors
@@ -34,7 +33,8 @@ from .options import DEFAULT_REQUEST_TIMEOUT, ConnectionOptions, ConnectionStats
 from .outlet import Outlet
 from .timeouts import Deadline, Deadlines
 from .transports.base import Transport
-from .transports.loop import EventLoop, TellingWaiter, Waiter, current_loop, reject
+from .transports.loop import EventLoop, TellingWaiter, Waiter, reject
+from .transports.tasks import OwnTasks
 from .wire.messages import DEFAULT_MAX_DEPTH, Id, Notification, Request
 from .wire.peer import Peer, PeerState, Trigger
 from .wire.values import decode_value
@@ -80,7 +80,7 @@ class McplConnection(Constructors):
             self._observers,
             self._move,
         )
-        self._tasks: TaskGroup | None = None
+        self._tasks = OwnTasks()
         self._loop: EventLoop | None = None
         self._deadlines: Deadlines | None = None
         self._released: anyio.Event | None = None
@@ -88,18 +88,16 @@ class McplConnection(Constructors):
     # ------------------------------------------------------------------------------------ life
 
     async def __aenter__(self) -> Self:
-        if self._tasks is not None or self.is_closed:
+        if self._tasks.group is not None or self.is_closed:
             raise LocalProtocolError("a connection is entered once")
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        loop = current_loop(self._tasks)
+        loop = await self._tasks.begin()
         self._deadlines = Deadlines(loop, self._peer.pending, self._expire)
         self._outlet.start(loop)
         try:
             await self._transport.start(self._intake, loop)
         except BaseException:
             self._peer.move(Trigger.CLOSE)
-            await self._end_tasks()
+            await self._tasks.end()
             raise
         self._loop = loop
         return self
@@ -110,13 +108,7 @@ class McplConnection(Constructors):
         try:
             await self.aclose()
         finally:
-            await self._end_tasks()
-
-    async def _end_tasks(self) -> None:
-        # The caller's exception is not handed to the group: it would come back wrapped in an ExceptionGroup.
-        assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
+            await self._tasks.end()
 
     async def aclose(self) -> None:
         """Closes the connection: flushes what was sent, within the transport's bound, and releases the output.
@@ -126,12 +118,12 @@ class McplConnection(Constructors):
         that by cancellation gives up what was not flushed.
         """
         self._move(Trigger.CLOSE, None)
-        if self._tasks is None:
+        if self._tasks.group is None:
             await self._transport.aclose()
         elif self._loop is not None:
             if self._released is None:
                 self._released = anyio.Event()
-                self._tasks.start_soon(self._release, self._released, name="mcpl close")
+                self._tasks.group.start_soon(self._release, self._released, name="mcpl close")
             await self._released.wait()
 
     async def _release(self, released: anyio.Event) -> None:
@@ -144,7 +136,8 @@ class McplConnection(Constructors):
     async def send_eof(self) -> None:
         """Ends the output on purpose, after what was sent; the input goes on. Nothing can be sent any more.
         Where the input has ended already, the connection is closed by it."""
-        self._entered()
+        if self._loop is None:
+            raise self._not_entered()
         if self._peer.can_send:
             self._move(Trigger.SEND_EOF, None)
             if not self.is_closed:
@@ -257,18 +250,19 @@ class McplConnection(Constructors):
             InvalidResultError: the result does not fit ``result_type``.
             InvalidValueError: ``timeout`` is not a number (NaN); nothing was sent.
         """
-        loop = self._entered()
-        if self._peer.state is not PeerState.OPEN:
+        loop, peer, deadlines = self._loop, self._peer, self._deadlines
+        if loop is None or deadlines is None:
+            raise self._not_entered()
+        if peer.state is not PeerState.OPEN:
             raise ConnectionClosedError("not-sent", self._intake.reason)
         if timeout is UNSET:
             timeout = self.request_timeout
-        assert self._deadlines is not None
-        due = None if timeout is None else self._deadlines.due(timeout)
+        due = None if timeout is None else deadlines.due(timeout)
         waiter = loop.waiter() if on_answer is None else TellingWaiter(loop.waiter(), on_answer)
-        id, text = self._peer.request(method, UNSET if params is None else params, waiter)
+        id, text = peer.request(method, UNSET if params is None else params, waiter)
         try:
             if due is not None and timeout is not None:
-                self._deadlines.add(Deadline(due, id, timeout, method))
+                deadlines.add(due, id, timeout, method)
             self._outlet.write(text)
             if on_sent is not None:
                 on_sent(id)
@@ -278,7 +272,7 @@ class McplConnection(Constructors):
             raw: Raw = await waiter
         except BaseException as exc:
             self._abandon(id, method, "the caller gave up")
-            if self._peer.can_send and (not isinstance(exc, RpcError) or isinstance(exc, ConnectionTimeoutError)):
+            if peer.can_send and (not isinstance(exc, RpcError) or isinstance(exc, ConnectionTimeoutError)):
                 self._outlet.give_up(len(text))
             raise
         finally:
@@ -300,13 +294,17 @@ class McplConnection(Constructors):
         Raises:
             UnencodableError, MessageTooLargeError: nothing was sent.
         """
-        self._entered()
+        if self._loop is None:
+            raise self._not_entered()
         if self._peer.can_send:
-            await self._outlet.send(self._peer.notify(method, UNSET if params is None else params))
+            text = self._peer.notify(method, UNSET if params is None else params)
+            if self._outlet.write(text):
+                await self._outlet.rest(len(text))
 
     def push_notification(self, method: str, params: Any = None) -> None:
         """As ``send_notification``, for somebody who cannot wait. A peer that reads nothing closes the connection."""
-        self._entered()
+        if self._loop is None:
+            raise self._not_entered()
         if self._peer.can_send:
             self._outlet.push(self._peer.notify(method, UNSET if params is None else params))
 
@@ -318,20 +316,23 @@ class McplConnection(Constructors):
             LocalProtocolError: no request with this id waits for an answer.
             UnencodableError, MessageTooLargeError: nothing was sent; the request still waits for an answer.
         """
-        self._entered()
-        if (text := self._answer(id, result, None)) is not None:
-            await self._outlet.send(text)
+        if self._loop is None:
+            raise self._not_entered()
+        text = self._peer.respond(id, result)
+        if text is not None and self._outlet.write(text):
+            await self._outlet.rest(len(text))
 
     async def send_error(self, id: Id, code: int, message: str, data: Any = None) -> None:
         """Answers the peer's request ``id`` with an error; otherwise as ``send_response``, and raises the same."""
-        self._entered()
-        if (text := self._answer(id, None, RpcError(code, message, data))) is not None:
-            await self._outlet.send(text)
-
-    def _entered(self) -> EventLoop:
         if self._loop is None:
-            raise LocalProtocolError("the connection was not entered (async with)")
-        return self._loop
+            raise self._not_entered()
+        text = self._peer.refuse(id, code, message, data)
+        if text is not None and self._outlet.write(text):
+            await self._outlet.rest(len(text))
+
+    @staticmethod
+    def _not_entered() -> LocalProtocolError:
+        return LocalProtocolError("the connection was not entered (async with)")
 
     def _expire(self, deadline: Deadline) -> None:
         waiter = self._peer.pending[deadline.id]
@@ -354,10 +355,12 @@ class McplConnection(Constructors):
             ConnectionClosedError: the connection closed and everything that came before was returned.
             LocalProtocolError: ``serve`` takes the messages.
         """
-        loop = self._entered()
-        if self._intake.dispatcher is not None:
+        loop, intake = self._loop, self._intake
+        if loop is None:
+            raise self._not_entered()
+        if intake.dispatcher is not None:
             raise LocalProtocolError("serve() takes the messages of this connection")
-        return await self._intake.next(loop)
+        return await intake.next(loop)
 
     def __aiter__(self) -> Self:
         return self
@@ -389,37 +392,29 @@ class McplConnection(Constructors):
             LocalProtocolError: something else takes the messages already.
             InvalidValueError: ``limit`` is less than one.
         """
-        loop = self._entered()
+        loop = self._loop
+        if loop is None:
+            raise self._not_entered()
         if limit < 1:
             raise InvalidValueError("limit", "at least one handler must be allowed to run")
         if self._intake.dispatcher is not None or self._intake.has_takers:
             raise LocalProtocolError("something else takes the messages of this connection")
-        dispatcher = Dispatcher(self, loop, router if isinstance(router, Router) else Router(router), limit)
+        router = router if isinstance(router, Router) else Router(router)
+        dispatcher = Dispatcher(
+            self._peer,
+            self._intake,
+            self._outlet,
+            loop,
+            router,
+            limit,
+            self._observers.report,
+            lambda: self._move(Trigger.DRAINED, None),
+        )
         self._intake.dispatcher = dispatcher
         try:
             await dispatcher.run(grace)
         finally:
             self._intake.dispatcher = None
-
-    # What the dispatcher needs:
-    def _answer(self, id: Id, result: Any, error: RpcError | None) -> bytes | None:
-        if not self._peer.can_send:
-            return None
-        if error is None:
-            return self._peer.respond(id, result)
-        return self._peer.refuse(id, error.code, error.message, error.data)
-
-    def _take_unread(self) -> Request | Notification | None:
-        return self._intake.take() if self._intake.inbox else None
-
-    def _has_unread(self) -> bool:
-        return len(self._intake.inbox) > 0
-
-    def _wants(self, id: Id) -> bool:
-        return self._peer.wants(id)
-
-    def _finish_draining(self) -> None:
-        self._move(Trigger.DRAINED, None)
 
     # ------------------------------------------------------------------------------------ closing
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import copy_context
+from types import CoroutineType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import anyio
@@ -23,16 +24,18 @@ from anyio.lowlevel import checkpoint
 
 from .errors import (
     ERR_INTERNAL_ERROR,
-    ERR_METHOD_NOT_FOUND,
     ConnectionClosedError,
     ConnectionTimeoutError,
     LocalProtocolError,
+    MethodNotFound,
     RpcError,
 )
+from .inbox import Inbox
 from .outlet import TURN, Outlet
 from .protocol.methods import METHODS, MethodTable
 from .transports.loop import CancelGuard, EventLoop, Waiter
 from .wire.messages import Id, Notification, Request
+from .wire.peer import Peer, PeerState
 
 __all__ = ("Dispatcher", "Handler", "Handlers", "Later", "Route", "Router")
 
@@ -134,34 +137,63 @@ class Router:
         return iter(self._routes)
 
 
-class _Served(Protocol):
-    """What the dispatcher needs of the connection."""
+class _Unread(Protocol):
+    """What the dispatcher needs of the way in."""
 
-    _outlet: Outlet
+    inbox: Inbox
 
-    @property
-    def is_closed(self) -> bool: ...
-    def report(self, error: BaseException) -> None: ...
-    def _answer(self, id: Id, result: Any, error: RpcError | None) -> bytes | None: ...
-    def _take_unread(self) -> Request | Notification | None: ...
-    def _has_unread(self) -> bool: ...
-    def _wants(self, id: Id) -> bool: ...
-    def _finish_draining(self) -> None: ...
+    def take(self) -> Request | Notification: ...
+
+
+class _Failed(NamedTuple):
+    """The outcome of a handler that raised."""
+
+    code: int = ERR_INTERNAL_ERROR
+    message: str = "Internal error"
+    data: Any = None
+
+
+#: The outcome for a request that wants no answer (any more).
+_UNWANTED = object()
+
+#: Types of results that cannot be awaited, so that the most frequent ones need not be asked.
+_PLAIN = frozenset({type(None), dict, list, str, bool, int})
 
 
 class Dispatcher:
     """Runs handlers for the messages of one connection.
 
     Args:
-        connection: whose messages.
+        peer: which requests want an answer, and its text.
+        unread: where the messages wait.
+        outlet: takes the answers.
         loop: the services of the event loop.
         router: the handlers.
         limit: how many handlers run at once, at least one.
+        report: called with what goes wrong in a handler.
+        drained: called when everything was handled after the input ended.
     """
 
-    def __init__(self, connection: _Served, loop: EventLoop, router: Router, limit: int) -> None:
-        self._connection = connection
+    def __init__(
+        self,
+        peer: Peer[Any],
+        unread: _Unread,
+        outlet: Outlet,
+        loop: EventLoop,
+        router: Router,
+        limit: int,
+        report: Callable[[BaseException], object],
+        drained: Callable[[], object],
+    ) -> None:
+        self._peer = peer
+        self._unread = unread
+        self._inbox = unread.inbox
+        self._outlet = outlet
         self._loop = loop
+        self._report = report
+        self._drained = drained
+        #: The handlers that are called straight from the read callback.
+        self.inline = router.inline
         self._router = router
         self._limit = limit
         self._tasks: TaskGroup | None = None
@@ -174,8 +206,8 @@ class Dispatcher:
         self._barrier = False
         self._busy = 0
         self._handled = 0
-        #: What cancels a handler that waits, and the request that it answers.
-        self._running: dict[CancelGuard, Id] = {}
+        #: What cancels a handler that waits, and the message that it handles.
+        self._running: dict[CancelGuard, Request | Notification] = {}
         #: Queued requests that an inline handler has begun. The message is kept, so that its identity is its own.
         self._begun: dict[int, tuple[Request, Later]] = {}
         self._input_ended = self._stopped = False
@@ -202,15 +234,18 @@ class Dispatcher:
 
     async def _run(self, grace: float) -> None:
         self.wake()
-        if self._connection.is_closed:
+        if self._is_closed():
             self._input_ended = True
         if not self._input_ended:
             await self._news
         with anyio.move_on_after(grace):
-            while not self._stopped and (self._busy or self._connection._has_unread()):
+            while not self._stopped and (self._busy or self._inbox):
                 self._news = self._loop.waiter()
                 await self._news
-        self._connection._finish_draining()
+        self._drained()
+
+    def _is_closed(self) -> bool:
+        return self._peer.state is PeerState.CLOSED
 
     # -- called by the connection, synchronously
 
@@ -231,43 +266,39 @@ class Dispatcher:
     def _spawn(self, tasks: TaskGroup) -> None:
         tasks.start_soon(self._work, name="mcpl handler")
 
-    def handle_inline(self, message: Request | Notification) -> bool:
-        """Handles a message at once when its route says so; false when it is to be queued."""
-        handler = self._router.inline.get(message.method)
-        if handler is None:
-            return False
-        result: Any = None
-        error: RpcError | None = None
+    def handle_inline(self, handler: Handler, message: Request | Notification) -> bool:
+        """Handles a message at once, ``handler`` being the one in ``inline``; false when it is to be queued."""
         try:
-            result = handler(message)
-            if inspect.iscoroutine(result):
-                result.close()
+            outcome = handler(message)
+            if type(outcome) is CoroutineType:
+                outcome.close()
                 raise LocalProtocolError(f"the inline handler of {message.method} is a coroutine function")
-            if isinstance(result, Later):
+            if type(outcome) is Later:
                 if not isinstance(message, Request):
                     raise LocalProtocolError(f"the inline handler of {message.method} has nobody to answer later")
-                self._begun[id(message)] = (message, result)
+                self._begun[id(message)] = (message, outcome)
                 return False
         except Exception as exc:
-            error = self._failure(exc, message)
-        if isinstance(message, Request) and (text := self._answer(message.id, result, error)) is not None:
-            self._connection._outlet.push(text)
+            outcome = self._failure(exc, message)
+        if type(message) is Request and (text := self._answer(message.id, outcome)) is not None:
+            self._outlet.push(text)
         return True
 
     def input_ended(self, *, stop: bool) -> None:
         """The input ended, or the connection closed. ``stop``: on our own wish; nothing more is handled."""
         self._input_ended = True
         self._stopped = self._stopped or stop
-        if self._connection.is_closed:
+        if self._is_closed():
             # Nobody is left to be answered.
-            for guard in self._running:
-                guard.cancel()
+            for guard, message in self._running.items():
+                if type(message) is Request:
+                    guard.cancel()
         self._tell()
 
     def cancel_taken_back(self) -> None:
         """The peer took a request back: its handler is cancelled."""
-        for guard, id in self._running.items():
-            if self._wants(id) is False:
+        for guard, message in self._running.items():
+            if type(message) is Request and self._peer.waits(message.id) is False:
                 guard.cancel()
 
     # -- workers
@@ -280,8 +311,8 @@ class Dispatcher:
         guard = self._loop.cancel_guard()
         while True:
             self._woken = False
-            while (message := self._next()) is not None:
-                await self._handle(message, guard)
+            while self._inbox and not self._barrier:
+                await self._handle(guard)
                 self._handled += 1
                 if self._handled % TURN == 0 and not self._barrier:
                     # All workers rest, or each would go on for a turn of its own.
@@ -293,99 +324,82 @@ class Dispatcher:
             self._idle.append(waiter)
             await waiter
 
-    def _next(self) -> Request | Notification | None:
-        if self._barrier:
-            return None
-        message = self._connection._take_unread()
-        if message is not None:
-            self._busy += 1
-            route = self._router.find(message.method)
-            if route is not None and route.ordered:
-                self._barrier = True
-            elif self._connection._has_unread():
-                self.wake()
-        return message
-
-    async def _handle(self, message: Request | Notification, guard: CancelGuard) -> None:
+    async def _handle(self, guard: CancelGuard) -> None:
+        """Takes the oldest message and handles it."""
+        message = self._unread.take()
         route = self._router.find(message.method)
+        self._busy += 1
+        if route is not None and route.ordered:
+            self._barrier = True
+        elif self._inbox and not self._woken:
+            self.wake()
         text: bytes | None = None
         try:
-            if isinstance(message, Request):
-                text = await self._handle_request(message, route, guard)
-            elif route is not None:
-                outcome = route.handler(message)
-                if outcome is not None and inspect.isawaitable(outcome):
+            try:
+                outcome = self._call(message, route)
+                if type(outcome) is CoroutineType or (type(outcome) not in _PLAIN and inspect.isawaitable(outcome)):
+                    self._running[guard] = message
                     with guard:
-                        await outcome
-        except Exception as exc:
-            self._failure(exc, message)
+                        outcome = await outcome
+            except Exception as exc:
+                outcome = self._failure(exc, message)
+            if type(message) is Request:
+                text = self._answer(message.id, outcome)
         finally:
+            self._running.pop(guard, None)
             self._busy -= 1
             if route is not None and route.ordered:
                 self._barrier = False
         if text is not None:
             # Written before anything behind the barrier can run, which need not wait until the peer has read it.
-            if route is not None and route.ordered and self._connection._has_unread():
+            if route is not None and route.ordered and self._inbox:
                 self.wake()
-            await self._connection._outlet.send(text)
+            if self._outlet.write(text):
+                await self._outlet.rest(len(text))
 
-    async def _handle_request(self, message: Request, route: Route | None, guard: CancelGuard) -> bytes | None:
-        """The text of the answer; ``None`` when none is wanted."""
-        begun = self._begun.pop(id(message), None)
-        wanted = self._wants(message.id)
-        if wanted is None or self._connection.is_closed:
+    def _call(self, message: Request | Notification, route: Route | None) -> Any:
+        """What the handler returns."""
+        begun = self._begun.pop(id(message), None) if self._begun else None
+        if type(message) is Request:
+            wanted = self._peer.waits(message.id)
+            if not wanted or self._peer.state is PeerState.CLOSED:
+                if wanted is False:
+                    self._peer.respond(message.id, None)  # settled, without a text
+                return _UNWANTED
+            if route is None:
+                raise MethodNotFound(message=f"no such method: {message.method}")
+        elif route is None:
             return None
-        result: Any = None
-        error: RpcError | None = None
-        if wanted and route is None:
-            error = RpcError(ERR_METHOD_NOT_FOUND, f"no such method: {message.method}")
-        elif wanted and route is not None:
-            self._running[guard] = message.id
-            try:
-                outcome = route.handler(message) if begun is None else begun[1].call()
-                if isinstance(outcome, Later):
-                    # It was queued before `serve` began.
-                    outcome = outcome.call()
-                if inspect.isawaitable(outcome):
-                    with guard:
-                        result = await outcome
-                else:
-                    result = outcome
-            except Exception as exc:
-                error = self._failure(exc, message)
-            finally:
-                del self._running[guard]
-        return self._answer(message.id, result, error)
-
-    def _wants(self, id: Id) -> bool | None:
-        """Whether the peer still wants an answer; ``None``: it has one."""
-        try:
-            return self._connection._wants(id)
-        except LocalProtocolError:
-            return None
+        outcome = route.handler(message) if begun is None else begun[1].call()
+        # `Later`: it was queued before `serve` began.
+        return outcome.call() if type(outcome) is Later else outcome
 
     # -- answers
 
-    def _failure(self, exc: Exception, message: Request | Notification) -> RpcError:
+    def _failure(self, exc: Exception, message: Request | Notification) -> _Failed:
         """What the peer learns of a handler's exception. What went wrong inside is for our own log."""
         timed_out = isinstance(exc, ConnectionTimeoutError)  # of a request that the handler made: not the peer's affair
         if isinstance(exc, RpcError) and isinstance(message, Request) and not timed_out:
-            return exc
+            return _Failed(exc.code, exc.message, exc.data)
         # That the connection closed was reported already.
-        if not (isinstance(exc, ConnectionClosedError) and self._connection.is_closed):
-            self._connection.report(exc)
-        return RpcError(ERR_INTERNAL_ERROR, "Internal error")
+        if not (isinstance(exc, ConnectionClosedError) and self._is_closed()):
+            self._report(exc)
+        return _Failed()
 
-    def _answer(self, id: Id, result: Any, error: RpcError | None) -> bytes | None:
-        """The text of the one answer; what has no text is reported, and answered without it."""
-        try:
-            return self._connection._answer(id, result, error)
-        except Exception as exc:
-            self._connection.report(exc)
+    def _answer(self, id: Id, outcome: Any) -> bytes | None:
+        """The text of the one answer; what has no text is reported, and answered without it. ``None`` when none is
+        wanted, and when nothing can be sent any more."""
+        if outcome is _UNWANTED:
+            return None
+        peer = self._peer
         code = ERR_INTERNAL_ERROR
-        if error is not None and type(error.code) is int and error.code.bit_length() < 64:
-            code = error.code
         try:
-            return self._connection._answer(id, None, RpcError(code, "Internal error"))
-        except LocalProtocolError:
-            return None  # the handler has answered by itself
+            if type(outcome) is not _Failed:
+                return peer.respond(id, outcome)
+            if type(outcome.code) is int and outcome.code.bit_length() < 64:
+                code = outcome.code
+            return peer.refuse(id, outcome.code, outcome.message, outcome.data)
+        except Exception as exc:
+            self._report(exc)
+        # Or the handler has answered by itself.
+        return None if peer.waits(id) is None else peer.refuse(id, code, "Internal error")

@@ -30,48 +30,44 @@ class InboxLimits(NamedTuple):
     hard_bytes: int = 64 * 1024 * 1024
 
 
-class Inbox:
-    """Unread messages in the order of the wire."""
+class Inbox(deque[tuple[Request | Notification, int]]):
+    """Unread messages in the order of the wire, each with its size in bytes. Whoever uses it keeps to ``put`` and
+    ``take``; it is a ``deque`` so that asking whether it is empty, which happens for each message, is no call."""
 
-    __slots__ = ("_messages", "_sizes", "bytes", "limits")
+    __slots__ = ("bytes", "limits")
 
     def __init__(self, limits: InboxLimits) -> None:
+        super().__init__()
         self.limits = limits
         self.bytes = 0
-        self._messages: deque[Request | Notification] = deque()
-        self._sizes: deque[int] = deque()
 
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    def put(self, message: Request | Notification, size: int) -> None:
-        """Appends a message of ``size`` bytes."""
-        self._messages.append(message)
-        self._sizes.append(size)
+    def put(self, message: Request | Notification, size: int) -> bool:
+        """Appends a message of ``size`` bytes; false, and nothing happens, when the hard limit is reached."""
+        limits = self.limits
+        if len(self) >= limits.hard_messages or self.bytes >= limits.hard_bytes:
+            return False
+        self.append((message, size))
         self.bytes += size
+        return True
 
     def take(self) -> Request | Notification:
         """Removes and returns the oldest message; there must be one."""
-        self.bytes -= self._sizes.popleft()
-        return self._messages.popleft()
+        message, size = self.popleft()
+        self.bytes -= size
+        return message
 
     @property
     def high(self) -> bool:
         """Whether reading should stop."""
-        return len(self._messages) >= self.limits.high_messages or self.bytes >= self.limits.high_bytes
+        return len(self) >= self.limits.high_messages or self.bytes >= self.limits.high_bytes
 
     @property
     def low(self) -> bool:
         """Whether reading that stopped may go on: half of the high-water mark, so that it does not flutter."""
-        return len(self._messages) <= self.limits.high_messages // 2 and self.bytes <= self.limits.high_bytes // 2
-
-    @property
-    def full(self) -> bool:
-        """Whether the hard limit is reached."""
-        return len(self._messages) >= self.limits.hard_messages or self.bytes >= self.limits.hard_bytes
+        return len(self) <= self.limits.high_messages // 2 and self.bytes <= self.limits.high_bytes // 2
 
     def overflow(self) -> QueueOverflowError:
         """The error that says how full it is, and with what."""
-        counts = Counter(message.method for message in self._messages)
+        counts = Counter(message.method for message, _ in self)
         method = counts.most_common(1)[0][0] if counts else ""
-        return QueueOverflowError(len(self._messages), self.bytes, method)
+        return QueueOverflowError(len(self), self.bytes, method)

@@ -26,8 +26,6 @@ __all__ = ("Intake",)
 
 _logger = logging.getLogger("mcpl_core")
 
-_UNREAD = (Request, Notification)
-
 
 class Intake:
     """The sink of a connection's transport.
@@ -80,14 +78,16 @@ class Intake:
         self.received += len(messages)
         for text in messages:
             event = peer.receive(text)
-            if isinstance(event, Answer):
+            if type(event) is Answer:
                 if not event.waiter.done():
                     event.waiter.set_result(event.result)
-                continue
-            goes_on = self._arrived(event, len(text)) if isinstance(event, _UNREAD) else self._settle(event)
-            if not goes_on:
+            elif type(event) is Request or type(event) is Notification:
+                if not self._arrived(event, len(text)):
+                    return
+            elif not self._settle(event):
                 return
-        self.wake()
+        if self.inbox:
+            self.wake()
         self.balance()
 
     def message_malformed(self, error: MalformedMessageError) -> None:
@@ -118,16 +118,16 @@ class Intake:
         if dispatcher is not None:
             if message.method == "notifications/cancelled":
                 dispatcher.cancel_taken_back()
-            if dispatcher.handle_inline(message):
+            handler = dispatcher.inline.get(message.method)
+            if handler is not None and dispatcher.handle_inline(handler, message):
                 return self._peer.state is not PeerState.CLOSED
-        if not self.inbox.full:
-            self.inbox.put(message, size)
-        elif self._discard_unread and isinstance(message, Notification):
+        if self.inbox.put(message, size):
+            return True
+        if self._discard_unread and isinstance(message, Notification):
             self.discarded += 1
-        else:
-            self._move(Trigger.INPUT_FAILED, self.inbox.overflow())
-            return False
-        return True
+            return True
+        self._move(Trigger.INPUT_FAILED, self.inbox.overflow())
+        return False
 
     def _settle(self, event: Event[Waiter]) -> bool:
         """Wakes who waits for an error, or reports what is no message. Whether the connection is still open."""
@@ -154,12 +154,16 @@ class Intake:
         if self._taken_in_a_row >= TURN:
             self._taken_in_a_row = 0
             await checkpoint()
-        while len(self.inbox) <= len(self._claims):
+        inbox = self.inbox
+        while len(inbox) <= len(self._claims):
             if self._peer.state is PeerState.CLOSED:
                 raise ConnectionClosedError(None, self.reason)
             await self._wait(loop)
         self._taken_in_a_row += 1
-        return self.take()
+        message = inbox.take()
+        if self.paused:
+            self.relieve()
+        return message
 
     async def _wait(self, loop: EventLoop) -> None:
         waiter = loop.waiter()

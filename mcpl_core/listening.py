@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 import anyio
-from anyio.abc import TaskGroup
 
 from .errors import LocalProtocolError
 from .transports.base import Listener, Transport
-from .transports.loop import EventLoop, Waiter, current_loop
+from .transports.loop import EventLoop, Waiter
+from .transports.tasks import OwnTasks
 
 __all__ = ("ConnectionListener",)
 
@@ -36,7 +36,7 @@ class ConnectionListener(Generic[C]):
         self._connection = connection
         self._accepted: deque[Transport] = deque()
         self._waiters: deque[Waiter] = deque()
-        self._tasks: TaskGroup | None = None
+        self._tasks = OwnTasks()
         self._loop: EventLoop | None = None
         self._closed = False
 
@@ -46,15 +46,13 @@ class ConnectionListener(Generic[C]):
         return self._listener.endpoint
 
     async def __aenter__(self) -> Self:
-        if self._tasks is not None or self._closed:
+        if self._tasks.group is not None or self._closed:
             raise LocalProtocolError("a listener is entered once")
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        self._loop = current_loop(self._tasks)
+        self._loop = await self._tasks.begin()
         try:
             await self._listener.start(self._loop, self._accept)
         except BaseException:
-            await self._end_tasks()
+            await self._tasks.end()
             raise
         return self
 
@@ -64,12 +62,7 @@ class ConnectionListener(Generic[C]):
         try:
             await self.aclose()
         finally:
-            await self._end_tasks()
-
-    async def _end_tasks(self) -> None:
-        assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
+            await self._tasks.end()
 
     async def aclose(self) -> None:
         """Stops accepting; the iteration ends, connections already taken live on, those that nobody took are closed.

@@ -69,22 +69,23 @@ class Outlet:
         self._loop = loop
         self._gate = Gate(loop)
 
-    def write(self, text: bytes) -> None:
-        """Hands a text over, for somebody who waits for something else: a request for its answer."""
+    def write(self, text: bytes) -> bool:
+        """Hands a text over at once. Whether its sender should now ``rest``, unless it waits for something else, as a
+        request does for its answer. (Two calls, for the sake of the many texts after which nobody has to.)"""
         self.sent += 1
         self._transport.write(text)
+        return self._transport.behind or not self.sent % TURN
 
-    async def send(self, text: bytes) -> None:
-        """Hands a text over at once, and returns when the transport has caught up or its output ended."""
-        self.sent += 1
-        self._transport.write(text)
+    async def rest(self, size: int) -> None:
+        """Returns when the transport has caught up or its output ended, and not before the others had their turn.
+        ``size``: of the text that the caller wrote."""
         if self._transport.behind:
             try:
                 await self.caught_up()
             except BaseException:
-                self.give_up(len(text))
+                self.give_up(size)
                 raise
-        elif self.sent % TURN == 0:
+        else:
             await checkpoint()
 
     def push(self, text: bytes) -> None:

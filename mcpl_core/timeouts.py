@@ -8,9 +8,8 @@ always at its end, and an answered one is left there until it comes up or the he
 
 from __future__ import annotations
 
-import heapq
-import math
 from collections.abc import Callable, Collection
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from .errors import InvalidValueError
@@ -36,6 +35,10 @@ class Deadline(NamedTuple):
     method: str
 
 
+#: A ``Deadline`` as it stands in the heap: a named tuple takes five times as long to make.
+_Entry = tuple[float, int, float, str]
+
+
 class Deadlines:
     """Deadlines of requests, and the one timer for the earliest.
 
@@ -51,7 +54,7 @@ class Deadlines:
         self._loop = loop
         self._pending = pending
         self._expire = expire
-        self._heap: list[Deadline] = []
+        self._heap: list[_Entry] = []
         #: Later deadlines of requests whose first one still stands in the heap.
         self._extended: dict[Id, float] = {}
         self._timer: TimerHandle | None = None
@@ -63,21 +66,22 @@ class Deadlines:
         Raises:
             InvalidValueError: ``timeout`` is not a number.
         """
-        if math.isnan(timeout):
+        when = self._loop.time() + timeout
+        if when != when:
             # It compares with nothing: the heap would lose its order.
             raise InvalidValueError("timeout", "NaN is no number of seconds")
-        return self._loop.time() + timeout
+        return when
 
-    def add(self, deadline: Deadline) -> None:
-        """Watches a deadline; its request is among the pending ones already."""
+    def add(self, when: float, id: int, timeout: float, method: str) -> None:
+        """Watches a deadline, with the parts of a ``Deadline``; its request is among the pending ones already."""
         heap = self._heap
-        heapq.heappush(heap, deadline)
-        if self._timer is None or deadline.when < self._at:
-            self._arm(deadline.when)
+        heappush(heap, (when, id, timeout, method))
+        if self._timer is None or when < self._at:
+            self._arm(when)
         if len(heap) > 64 + 4 * len(self._pending):
             # Most are answered. A rebuild is paid for by the requests since the one before.
-            heap[:] = [entry for entry in heap if entry.id in self._pending]
-            heapq.heapify(heap)
+            heap[:] = [entry for entry in heap if entry[1] in self._pending]
+            heapify(heap)
 
     def extend(self, id: Id, when: float) -> None:
         """Makes a pending request due at ``when`` on the loop's clock, if that is later than it is due now."""
@@ -105,14 +109,14 @@ class Deadlines:
         self._timer = None
         now = self._loop.time()
         heap, pending = self._heap, self._pending
-        while heap and (heap[0].when <= now or heap[0].id not in pending):
-            deadline = heapq.heappop(heap)
+        while heap and (heap[0][0] <= now or heap[0][1] not in pending):
+            deadline = Deadline(*heappop(heap))
             when = self._extended.pop(deadline.id, 0.0) if self._extended else 0.0
             if deadline.id not in pending:
                 continue
             if when > deadline.when:
-                heapq.heappush(heap, deadline._replace(when=when))
+                heappush(heap, (when, *deadline[1:]))
             else:
                 self._expire(deadline)
         if heap and self._timer is None:
-            self._arm(heap[0].when)
+            self._arm(heap[0][0])

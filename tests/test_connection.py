@@ -27,6 +27,7 @@ from mcpl_core.errors import (
     RpcError,
     UnencodableError,
 )
+from mcpl_core.timeouts import Deadline
 from mcpl_core.transports.memory import ScriptedTransport
 from mcpl_core.wire.messages import Notification, Request
 from mcpl_core.wire.values import decode_value
@@ -455,7 +456,7 @@ async def test_timed_out_and_cancelled_in_one_turn() -> None:
             tasks.start_soon(request)
             await turns()
             assert side.connection._deadlines is not None
-            (deadline,) = side.connection._deadlines._heap
+            deadline = Deadline(*side.connection._deadlines._heap[0])
             side.connection._expire(deadline)
             scope.cancel()
         assert [message["method"] for message in side.sent()] == ["m", "notifications/cancelled"]

@@ -360,7 +360,7 @@ async def test_a_handler_that_answered_by_itself(inline: bool) -> None:
             return 2
 
         def inline_handler(message: Request) -> int:
-            text = side.connection._answer(message.id, "mine", None)
+            text = side.connection._peer.respond(message.id, "mine")
             assert text is not None
             side.connection._outlet.push(text)
             return 2

@@ -51,7 +51,8 @@ def test_messages_leave_in_the_order_in_which_they_came() -> None:
 )
 def test_marks(sizes: list[int], high: bool, low: bool, full: bool) -> None:
     inbox = filled(*sizes)
-    assert (inbox.high, inbox.low, inbox.full) == (high, low, full)
+    assert (inbox.high, inbox.low, inbox.put(Notification("one more"), 1)) == (high, low, not full)
+    assert (len(inbox), inbox.bytes) == (len(sizes) + (not full), sum(sizes) + (not full))
 
 
 def test_a_high_water_mark_of_one_is_low_only_when_empty() -> None:
@@ -86,12 +87,14 @@ def test_it_behaves_as_a_list(steps: list[int | None]) -> None:
     model: list[tuple[Request, int]] = []
     for number, step in enumerate(steps):
         if step is not None:
-            model.append((Request(number, "m"), step))
-            inbox.put(*model[-1])
+            message = Request(number, "m")
+            full = len(model) >= 8 or sum(entry[1] for entry in model) >= 200
+            assert inbox.put(message, step) is not full
+            if not full:
+                model.append((message, step))
         elif model:
             assert inbox.take() is model.pop(0)[0]
         size = sum(entry[1] for entry in model)
         assert (len(inbox), inbox.bytes) == (len(model), size)
         assert inbox.high == (len(model) >= 4 or size >= 100)
-        assert inbox.full == (len(model) >= 8 or size >= 200)
         assert not (inbox.high and inbox.low)

@@ -12,6 +12,7 @@ import anyio
 import pytest
 from msgspec import UNSET
 
+from mcpl_core.dispatch import Handler
 from mcpl_core.errors import (
     ConnectionClosedError,
     MalformedMessageError,
@@ -442,6 +443,7 @@ class FakeDispatcher:
     def __init__(self, side: In) -> None:
         self.side = side
         self.log: list[str] = []
+        self.inline: dict[str, Handler] = dict.fromkeys(["inline", "later", "closing"], lambda message: None)
 
     def wake(self) -> None:
         self.log.append("wake")
@@ -449,7 +451,8 @@ class FakeDispatcher:
     def cancel_taken_back(self) -> None:
         self.log.append("cancel")
 
-    def handle_inline(self, message: Request | Notification) -> bool:
+    def handle_inline(self, handler: Handler, message: Request | Notification) -> bool:
+        assert handler is self.inline[message.method]
         self.log.append(message.method)
         if message.method == "closing":
             self.side.intake.output_failed(None)
@@ -461,9 +464,9 @@ async def test_a_dispatcher_is_asked_first_and_woken_for_the_rest() -> None:
         side.intake.dispatcher = dispatcher = FakeDispatcher(side)  # type: ignore[assignment]
         side.notify("inline")
         assert dispatcher.log == ["inline"]
-        side.notify("a", "inline", "notifications/cancelled")
-        assert dispatcher.log[1:] == ["a", "inline", "cancel", "notifications/cancelled", "wake"]
-        assert len(side.intake.inbox) == 2
+        side.notify("a", "later", "inline", "notifications/cancelled")
+        assert dispatcher.log[1:] == ["later", "inline", "cancel", "wake"]
+        assert len(side.intake.inbox) == 3
 
 
 async def test_what_is_behind_a_message_that_closed_is_not_looked_at() -> None:

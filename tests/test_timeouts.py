@@ -81,7 +81,7 @@ class Requests:
 
     def send(self, id: int, timeout: float) -> None:
         self.pending[id] = None
-        self.deadlines.add(Deadline(self.deadlines.due(timeout), id, timeout, "m"))
+        self.deadlines.add(self.deadlines.due(timeout), id, timeout, "m")
 
     def answer(self, id: int) -> None:
         del self.pending[id]

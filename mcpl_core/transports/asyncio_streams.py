@@ -157,7 +157,7 @@ class AsyncioOutput(Output):
 
     def _write_long(self, message: bytes) -> None:
         self._flush()
-        if len(message) > JOIN_BYTES and b"\n" not in message and b"\r" not in message:
+        if len(message) > JOIN_BYTES and 10 not in message and 13 not in message:
             # Two writes cost less than a copy.
             self._put(message)
             self._put(b"\n")
@@ -181,7 +181,7 @@ class AsyncioOutput(Output):
         lines = self._lines
         if lines:
             data = b"\n".join(lines)
-            if data.count(b"\n") >= len(lines) or b"\r" in data:
+            if data.count(b"\n") >= len(lines) or 13 in data:
                 # Somebody's message was pretty-printed. Looking here costs less than looking at each.
                 data = b"".join(map(encode_line, lines))
             else:

@@ -17,6 +17,12 @@ DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 #: Shorter pieces of an unfinished line are joined at once: kept one by one, they would take many times their size.
 _SMALL_PIECE = 4096
 
+#: As numbers: looking for these in bytes takes a fraction of the time that it takes for ``b"\n"``.
+_LF, _CR = b"\n\r"
+
+#: Below it, of a line's first byte, lies all that a blank line may consist of, and no JSON text but an indented one.
+_ABOVE_BLANK = b"!"
+
 
 def encode_line(message: bytes) -> bytes:
     """One message as a line.
@@ -24,7 +30,7 @@ def encode_line(message: bytes) -> bytes:
     JSON text holds a raw LF or CR only as white space between tokens (inside strings both must be escaped,
     RFC 8259 section 7), so replacing them keeps the value of a message that was pretty-printed elsewhere.
     """
-    if b"\n" in message or b"\r" in message:
+    if _LF in message or _CR in message:
         message = message.replace(b"\r", b" ").replace(b"\n", b" ")
     return message + b"\n"
 
@@ -52,7 +58,7 @@ class LineDecoder:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The messages that ``data`` completes, in order, without line endings and without blank lines."""
-        if b"\n" not in data:
+        if _LF not in data:
             self._hold(data)
             return []
         lines = data.split(b"\n")
@@ -63,11 +69,13 @@ class LineDecoder:
             lines = [self._checked(line) for line in lines]
         if tail:
             self._hold(tail)
-        if b"\r" in data:
+        if _CR in data:
             # A CR may also have arrived at the end of the chunk before.
             lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
         elif lines[0].endswith(b"\r"):
             lines[0] = lines[0][:-1]
+        if min(lines) > _ABOVE_BLANK:
+            return lines
         # VT and FF are white space for Python and not for JSON; a line of them is malformed, not blank.
         return [line for line in lines if line and (not line.isspace() or line.strip(b" \t\r"))]
 

@@ -7,7 +7,7 @@ message is for (``peer``), what its params mean (``protocol``).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -105,6 +105,7 @@ class _Incoming(msgspec.Struct):
         return f"{type(self).__name__}({id}method={self.method!r:.100}, raw_params=<{_size(self.raw_params)} bytes>)"
 
 
+@final
 class Notification(_Incoming):
     """A notification from the peer.
 
@@ -118,6 +119,7 @@ class Notification(_Incoming):
     _params: Any = UNSET
 
 
+@final
 class Request(_Incoming):
     """A request from the peer; it wants exactly one answer.
 
@@ -133,6 +135,7 @@ class Request(_Incoming):
     _params: Any = UNSET
 
 
+@final
 class Success(msgspec.Struct, gc=False):
     """A response that carries a result, still raw."""
 
@@ -140,6 +143,7 @@ class Success(msgspec.Struct, gc=False):
     result: Raw
 
 
+@final
 class Failure(msgspec.Struct):
     """A response that carries an error. ``id`` is ``None`` when the peer could not tell for which request."""
 
@@ -147,6 +151,7 @@ class Failure(msgspec.Struct):
     error: RpcError
 
 
+@final
 class Malformed(msgspec.Struct):
     """A text that is no message of any kind.
 
@@ -190,6 +195,8 @@ def decode_message(text: bytes, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Messag
         return env
     method, id = env.method, env.id
     if method is UNSET:
+        if type(id) is int and env.result is not _ABSENT and env.error is _ABSENT and env.jsonrpc == "2.0":
+            return Success(id, env.result)  # as the next line would, for most answers and with a call less
         return _classify_response(env, text)
     if type(method) is str and env.jsonrpc == "2.0" and env.result is _ABSENT and env.error is _ABSENT:
         if id is UNSET:
@@ -332,13 +339,15 @@ def _size(raw: Raw) -> int:
 
 
 def _decode_params(raw: Raw) -> Any:
-    if raw is _ABSENT or not _size(raw):
+    if raw is _ABSENT:
         return None
     try:
         value = decode_value(raw)
     except InvalidValueError as exc:
+        if not _size(raw):
+            return None
         raise InvalidParams(data={"path": exc.path, "detail": exc.detail}) from exc
-    if value is not None and not isinstance(value, dict | list):
+    if type(value) is not dict and type(value) is not list and value is not None:
         raise InvalidParams(data={"path": "$", "detail": "params are neither an object nor an array"})
     return value
 

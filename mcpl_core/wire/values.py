@@ -181,7 +181,8 @@ def encode_value(value: Any) -> bytes:
     """
     try:
         text = _encode(value)
-        if b"null" in text:
+        # `find`, not `in`: the latter first tries the needle as a number, which takes as long again.
+        if text.find(b"null") >= 0:
             _refuse_non_finite(value)
     except UnicodeEncodeError:
         return _encode_escaped(value)

@@ -294,6 +294,13 @@ def test_initialize_cannot_be_cancelled() -> None:
     assert peer.wants(1)
 
 
+@pytest.mark.parametrize("trigger", [Trigger.SEND_EOF, Trigger.CLOSE])
+def test_when_nothing_can_be_sent_an_answer_has_no_text(trigger: Trigger) -> None:
+    peer = asked(Peer(), b'{"jsonrpc":"2.0","id":1,"method":"m"}')
+    peer.move(trigger)
+    assert (peer.respond(1, 1), peer.refuse(1, -1, "no"), peer.respond("never asked", 1)) == (None, None, None)
+
+
 def test_after_its_answer_a_request_cannot_be_cancelled() -> None:
     peer = asked(Peer(), REQUEST)
     peer.respond(1, 0)
