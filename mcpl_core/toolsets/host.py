@@ -34,7 +34,6 @@ from ..protocol import (
     META_HINTS,
     AccessTokenParams,
     AccessTokenResult,
-    CarriedEvent,
     EndedInstance,
     HintChange,
     ToolPresence,
@@ -50,9 +49,9 @@ from ..protocol import (
 from ..wire.messages import Notification, Request
 from ..wire.values import decode_value
 from .host_view import EndedRecords, HostView, ToolsetView, VisibleTool
-from .wire import ADVERTISEMENT, call_meta, read_events, read_presence, read_result_hints
+from .wire import ADVERTISEMENT, call_meta, read_presence, read_result_hints
 
-__all__ = ("AccessHandler", "HostToolsets", "ServerToolsets", "carried_events")
+__all__ = ("AccessHandler", "HostToolsets", "ServerToolsets")
 
 T = TypeVar("T")
 
@@ -113,6 +112,7 @@ class ServerToolsets:
             ConnectionClosedError: the server is not connected.
             MethodNotFound: it has no toolsets.
             CapabilityDenied, FeatureSetNotEnabled: it may have none here.
+            LocalProtocolError: it is a plain MCP server.
             McplError: it could not say; ``refresh`` asks again.
         """
         while not self._view.known:
@@ -227,7 +227,7 @@ class ServerToolsets:
         finally:
             if self._session is session:
                 self._session = None
-                self._forget()
+                self._forget(session)
 
     async def _state(self, session: HostSession) -> None:
         """One full statement."""
@@ -242,7 +242,7 @@ class ServerToolsets:
         except McplError as exc:
             if session is self._session and not self._view.known:
                 self._missing = exc
-                self._move()
+                self._move(session)
             raise
 
     def grant_changed(self, session: HostSession) -> None:
@@ -250,7 +250,7 @@ class ServerToolsets:
         if session is not self._session:
             return
         if not session.link.may_send(method.TOOLSETS_LIST):
-            self._forget()
+            self._forget(session)
             self._missing = CapabilityDenied(data={"capability": "tools"})
         elif not self._view.known and not isinstance(self._missing, MethodNotFound):
             self._missing = None
@@ -280,14 +280,14 @@ class ServerToolsets:
         self._note(session, method.TOOLSETS_LIST, applied.problems)
         for record in self._ended.fresh(statement.ended):
             self._tell(session, self._on_ended, self.id, record)
-        self._move(applied.changed, session)
+        self._move(session, applied.changed)
 
     def _opened(self, session: HostSession, raw: Raw) -> None:
         if session is self._session:
             self._apply(session, method.TOOLSETS_OPEN, read_result_hints(raw))
             result = _read(raw, ToolsetsOpenResult)
             if result is not None and self._view.opened(result):
-                self._move(True, session)
+                self._move(session, True)
 
     def _closed(self, session: HostSession, raw: Raw) -> None:
         if session is self._session:
@@ -300,7 +300,7 @@ class ServerToolsets:
         self._note(session, name, applied.problems)
         if applied.lost:
             self._want()
-        self._move(applied.changed, session)
+        self._move(session, applied.changed)
 
     # -- small steps
 
@@ -326,25 +326,24 @@ class ServerToolsets:
         self._wanted = True
         self._nudge.set()
 
-    def _forget(self) -> None:
+    def _forget(self, session: HostSession) -> None:
         known, self._view = bool(self._view.toolsets), HostView()
-        self._move(known, self._session)
+        self._move(session, known)
 
-    def _move(self, changed: bool = False, session: HostSession | None = None) -> None:
+    def _move(self, session: HostSession, changed: bool = False) -> None:
         """Wakes those who wait in ``listed``, and tells the application when what is visible may be something else."""
         moved, self._moved = self._moved, anyio.Event()
         moved.set()
         if changed:
             self._tell(session, self._on_change, self.id)
 
-    def _tell(self, session: HostSession | None, told: Callable[..., object] | None, *what: Any) -> None:
+    def _tell(self, session: HostSession, told: Callable[..., object] | None, *what: Any) -> None:
         if told is None:
             return
         try:
             told(*what)
         except Exception as exc:
-            if session is not None:
-                session.connection.report(exc)
+            session.connection.report(exc)
 
     def _note(self, session: HostSession, name: str, problems: tuple[str, ...]) -> None:
         for code in dict.fromkeys(problems):
@@ -433,12 +432,6 @@ class HostToolsets(HostExtension):
             raise TypeError(f"an access handler returns an AccessTokenResult or None, not {type(answer).__name__}")
         link.audit.record(method.ACCESS_TOKEN, "success")
         return answer
-
-
-def carried_events(result: ToolsCallResult) -> list[CarriedEvent]:
-    """The events that a call caused, which its result carries and nobody pushes. What is no event is left out."""
-    read = read_events({"_meta": result.meta} if isinstance(result.meta, dict) else {})
-    return [event for event in read if isinstance(event, CarriedEvent)]
 
 
 def _is_dynamic(link: ServerLink, definition: Mapping[str, Any]) -> bool:

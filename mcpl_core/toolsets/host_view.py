@@ -14,11 +14,28 @@ from msgspec import UNSET
 
 from ..content import ContentBlock, parse_content
 from ..errors import InvalidValueError
-from ..protocol import EndedInstance, HintChange, ToolsetsListResult, ToolsetsOpenResult
+from ..protocol import (
+    CarriedEvent,
+    EndedInstance,
+    HintChange,
+    ToolsCallResult,
+    ToolsetsListResult,
+    ToolsetsOpenResult,
+)
 from ..protocol import Toolset as ToolsetStatement
 from ..protocol import ToolsetInstance as InstanceStatement
+from .wire import read_events
 
-__all__ = ("MOST_INSTANCES", "Applied", "EndedRecords", "HostView", "InstanceView", "ToolsetView", "VisibleTool")
+__all__ = (
+    "MOST_INSTANCES",
+    "Applied",
+    "EndedRecords",
+    "HostView",
+    "InstanceView",
+    "ToolsetView",
+    "VisibleTool",
+    "carried_events",
+)
 
 #: Open instances of one toolset that are kept. Only changes can make more than a message holds.
 MOST_INSTANCES: Final = 10_000
@@ -251,3 +268,9 @@ class EndedRecords:
         found = [record for record in listed if record.instance not in self._told]
         self._told = {record.instance for record in listed}
         return found
+
+
+def carried_events(result: ToolsCallResult) -> list[CarriedEvent]:
+    """The events that a call caused, which its result carries and nobody pushes. What is no event is left out."""
+    read = read_events({"_meta": result.meta} if isinstance(result.meta, dict) else {})
+    return [event for event in read if isinstance(event, CarriedEvent)]
