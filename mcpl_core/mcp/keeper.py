@@ -107,9 +107,11 @@ class SessionKeeper:
         return self.session
 
     def lost(self, session: RawSession, error: BaseException) -> None:
-        """A request found that this session is over; for sessions that nothing watches."""
+        """A request found that this session is over."""
         if session is self._session and self._over is not None:
             self.failure = error
+            # From now on nobody gets it, however long the task takes to notice.
+            self._session = None
             self._over.set()
 
     async def aclose(self) -> None:
