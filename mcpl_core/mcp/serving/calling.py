@@ -71,8 +71,10 @@ class CallRunner:
             return await self._execute(call)
         finally:
             call._ended = True
-            call.credentials = {}
-            await self._clean_up(call)
+            try:
+                await self._clean_up(call)
+            finally:
+                call.credentials = {}
 
     async def _provide(self, call: ToolCall) -> str | None:
         if getattr(call.tool, "requires_consent", False):

@@ -23,10 +23,20 @@ from .endpoints import Endpoint
 from .errors import McpUnsupportedError
 from .http_policy import Allowed, IncomingRequest, is_loopback_host, make_http_policy
 
-__all__ = ("DEFAULT_GRACE", "DEFAULT_MAX_BODY_BYTES", "Authenticate", "HttpEndpoint", "http_transport")
+__all__ = (
+    "DEFAULT_GRACE",
+    "DEFAULT_MAX_BODY_BYTES",
+    "DEFAULT_MAX_CLIENTS",
+    "Authenticate",
+    "HttpEndpoint",
+    "http_transport",
+)
 
 #: Bytes of a request's body, past which it is refused (413).
 DEFAULT_MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+
+#: Clients connected at once; each call under way keeps one connection.
+DEFAULT_MAX_CLIENTS: Final = 1_000
 
 #: Seconds that calls under way have to finish when the server stops.
 DEFAULT_GRACE: Final = 5.0
@@ -51,6 +61,7 @@ class HttpEndpoint(Endpoint):
         allowed_origins, allowed_hosts: see ``make_http_policy``.
         authenticate: see ``Authenticate``; what it returns is the ``principal``. Left out: everybody is ``"local"``.
         max_body_bytes: the largest body of a request, in bytes.
+        max_connections: how many clients may be connected at once; a further one gets 503.
         grace: seconds for calls under way when it stops; then they are cancelled.
 
     Raises:
@@ -71,6 +82,7 @@ class HttpEndpoint(Endpoint):
         allowed_hosts: Allowed = None,
         authenticate: Authenticate | None = None,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+        max_connections: int = DEFAULT_MAX_CLIENTS,
         grace: float = DEFAULT_GRACE,
     ) -> None:
         try:
@@ -80,14 +92,15 @@ class HttpEndpoint(Endpoint):
         _require_asyncio()
         if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
             raise InvalidValueError("port", "a port is a whole number between 0 and 65535")
-        if not isinstance(max_body_bytes, int) or max_body_bytes < 1:
-            raise InvalidValueError("max_body_bytes", "a number of bytes above zero is wanted")
+        for name, value in (("max_body_bytes", max_body_bytes), ("max_connections", max_connections)):
+            if not isinstance(value, int) or value < 1:
+                raise InvalidValueError(name, "a whole number above zero is wanted")
         self._policy = make_http_policy(
             path=path, host=host, allowed_hosts=allowed_hosts, allowed_origins=allowed_origins
         )
         self._open_names = allowed_hosts is None and not is_loopback_host(host)
         self._where = (host, port)
-        self._server = HttpServer(self._policy, authenticate, max_body_bytes, grace)
+        self._server = HttpServer(self._policy, authenticate, max_body_bytes, max_connections, grace)
         self.address: tuple[str, int] | None = None
 
     @property

@@ -70,15 +70,22 @@ class HttpServer:
         policy: which requests are let in.
         authenticate: tells who calls; ``None``: everybody is ``"local"``.
         max_body_bytes: the largest body of a request.
+        max_connections: how many clients may be connected at once.
         grace: seconds for calls under way when it stops.
     """
 
     def __init__(
-        self, policy: HttpPolicy, authenticate: Callable[[Any], Any] | None, max_body_bytes: int, grace: float
+        self,
+        policy: HttpPolicy,
+        authenticate: Callable[[Any], Any] | None,
+        max_body_bytes: int,
+        max_connections: int,
+        grace: float,
     ) -> None:
         self._policy = policy
         self._authenticate = authenticate
         self._max_body_bytes = max_body_bytes
+        self._max_connections = max_connections
         self._grace = grace
         self._uvicorn: _Uvicorn | None = None
         self._stopped = False
@@ -98,6 +105,8 @@ class HttpServer:
             access_log=False,
             proxy_headers=False,
             server_header=False,
+            # It counts the client that is being judged, too.
+            limit_concurrency=self._max_connections + 1,
             # A number of seconds like any other, whatever its type says.
             timeout_graceful_shutdown=self._grace,  # type: ignore[arg-type]
         )

@@ -53,11 +53,11 @@ class Runner:
 
     @property
     def started(self) -> bool:
-        """Whether an endpoint was started, be it stopped meanwhile or not."""
+        """Whether an endpoint was started, be it stopped meanwhile or not; one that failed to start does not count."""
         return self._endpoint is not None
 
     async def start(self, endpoint: Endpoint, answers: Answers) -> None:
-        """Starts the endpoint; returns when it can be reached.
+        """Starts the endpoint; returns when it can be reached. After a failure another one may be started.
 
         Raises:
             LocalProtocolError: this was not entered, or another one was started.
@@ -71,7 +71,9 @@ class Runner:
         self._tasks.start_soon(self._run, endpoint, answers, name=f"mcp {endpoint.kind}")
         await self._settled.wait()
         if self._failure is not None:
-            raise self._failure
+            failure, self._failure, self._endpoint = self._failure, None, None
+            self._settled, self._ended = anyio.Event(), anyio.Event()
+            raise failure
 
     async def _run(self, endpoint: Endpoint, answers: Answers) -> None:
         try:

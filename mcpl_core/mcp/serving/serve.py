@@ -6,6 +6,7 @@ Owns: the one call, what it refuses before anything listens, and the handle of w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Final, Literal, overload
 
@@ -73,7 +74,7 @@ class ListeningHandle(ServingHandle):
         self.port = address[1]
 
 
-class ToolServing:
+class ToolServing(AbstractAsyncContextManager[Any]):
     """What ``serve_tools`` returns: nothing runs before it is entered, and all of it ends with the block."""
 
     def __init__(self, answers: Answers, tools: Sequence[ServableTool], endpoint: Endpoint) -> None:
@@ -101,18 +102,6 @@ class ToolServing:
         await self._runner.__aexit__(exc_type, exc, tb)
 
 
-class _Listening(ToolServing):
-    async def __aenter__(self) -> ListeningHandle:
-        handle: ListeningHandle = await super().__aenter__()
-        return handle
-
-
-class _Plain(ToolServing):
-    async def __aenter__(self) -> ServingHandle:
-        handle: ServingHandle = await super().__aenter__()
-        return handle
-
-
 @overload
 def serve_tools(
     tools: Iterable[Any],
@@ -127,7 +116,7 @@ def serve_tools(
     resources: Iterable[Resource] = ...,
     prompts: Iterable[Prompt] = ...,
     **options: Any,
-) -> _Listening: ...
+) -> AbstractAsyncContextManager[ListeningHandle]: ...
 @overload
 def serve_tools(
     tools: Iterable[Any],
@@ -142,7 +131,7 @@ def serve_tools(
     resources: Iterable[Resource] = ...,
     prompts: Iterable[Prompt] = ...,
     **options: Any,
-) -> _Plain: ...
+) -> AbstractAsyncContextManager[ServingHandle]: ...
 def serve_tools(
     tools: Iterable[Any],
     transport: TransportChoice = "stdio",
@@ -156,7 +145,7 @@ def serve_tools(
     resources: Iterable[Resource] = (),
     prompts: Iterable[Prompt] = (),
     **options: Any,
-) -> ToolServing:
+) -> AbstractAsyncContextManager[Any]:
     """Serves tools over MCP: ``async with serve_tools([...], "http", port=0) as handle``.
 
     Args:

@@ -67,6 +67,7 @@ async def test_tools_are_listed_and_called() -> None:
     assert json.loads((await answer("tools/call", {"name": "echo"}))["content"][0]["text"]) == [None, None, "ann"]
 
 
+@pytest.mark.spec("R-mcpserve-7")
 async def test_an_unknown_tool_is_a_tool_error() -> None:
     result = await answer("tools/call", {"name": "nope"})
     assert result["isError"] is True
@@ -138,6 +139,7 @@ async def test_a_named_resource_comes_before_a_template() -> None:
 @pytest.mark.parametrize(
     ("version", "code"), [("2024-11-05", -32002), ("2025-11-25", RESOURCE_NOT_FOUND), (MODERN, -32602)]
 )
+@pytest.mark.spec("R-mcpserve-14")
 async def test_what_is_not_there_has_the_code_of_its_era(version: str, code: int) -> None:
     refused = await error("resources/read", {"uri": "mem://none"}, version=version)
     assert (refused.code, refused.data) == (code, {"uri": "mem://none"})

@@ -66,6 +66,7 @@ async def test_functions_run_also_without_a_server() -> None:
 
 
 @pytest.mark.parametrize("scope", ["run", "session", "conversation", ""])
+@pytest.mark.spec("R-mcpserve-13")
 def test_a_cleanup_for_longer_than_the_call_is_refused_by_name(scope: str) -> None:
     with pytest.raises(McpUnsupportedError) as refused:
         ToolCall(TOOL).on_cleanup(lambda: None, scope=scope)

@@ -54,6 +54,7 @@ def text_of(made: Json) -> str:
         ("", "", None),
     ],
 )
+@pytest.mark.spec("R-mcpserve-8")
 async def test_what_a_tool_returns_becomes_content(value: Any, text: str, structured: Any) -> None:
     made = await result(returning(value))
     assert made["content"] == [{"type": "text", "text": text}]
@@ -105,6 +106,7 @@ async def test_a_tool_that_raises_says_why_and_is_reported() -> None:
     assert text_of(await result(raising(SystemExit(3)))).startswith("t failed")
 
 
+@pytest.mark.spec("R-mcpserve-7")
 async def test_what_the_caller_reads_of_a_failure_is_bounded() -> None:
     text = text_of(await result(raising(ValueError("x" * 10_000))))
     assert len(text) == MAX_ERROR_TEXT
@@ -206,6 +208,7 @@ async def test_a_tool_without_its_credentials_or_that_wants_consent_does_not_run
     assert ran == []
 
 
+@pytest.mark.spec("R-mcpserve-13")
 async def test_cleanups_run_when_the_tool_failed_and_none_costs_the_others() -> None:
     log: list[str] = []
     reports: list[BaseException] = []
@@ -249,12 +252,17 @@ async def test_a_cancelled_call_cleans_up_and_its_tool_knows() -> None:
 
 async def test_when_the_call_is_over_its_credentials_are_gone() -> None:
     kept: list[ToolCall] = []
+    returned: list[Any] = []
+
+    def run(arguments: Any, call: ToolCall) -> None:
+        kept.append(call)
+        call.on_cleanup(lambda: returned.append(dict(call.credentials)))
 
     async def provider(request: Any) -> str:
         return "key"
 
-    tool = ServedTool("t", lambda arguments, call: kept.append(call), needs=("mail",))
-    await result(tool, credentials=provider)
+    await result(ServedTool("t", run, needs=("mail",)), credentials=provider)
+    assert returned == [{"mail": "key"}]
     assert kept[0].credentials == {}
 
 

@@ -44,6 +44,7 @@ async def test_each_need_is_asked_for_as_it_was_declared_and_injected() -> None:
     [Consent(URL), ConsentRequiredError("mail", URL), ValueError(URL), None],
     ids=["consent", "consent raised", "failure", "nothing"],
 )
+@pytest.mark.spec("R-mcpserve-10")
 async def test_a_blocked_credential_names_its_service_and_nothing_else(answer: Any) -> None:
     call, refusal, asked, reports = await resolved(answer)
     assert refusal is not None

@@ -38,6 +38,7 @@ async def serving(*capabilities: Any, peer: Peer | None = None, **options: Any) 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.spec("R-mcpserve-1")
 async def test_the_handshake_agrees_on_each_version_of_its_era(version: str) -> None:
     async with serving() as client:
         assert await client.initialize(mcpl=False, version=version) == {
@@ -55,6 +56,7 @@ async def test_a_version_of_another_era_gets_the_newest_of_this(version: str) ->
         assert (result["protocolVersion"], result["instructions"]) == ("2025-11-25", "Add.")
 
 
+@pytest.mark.spec("R-mcpserve-1")
 async def test_the_handshake_comes_first_and_once() -> None:
     async with serving() as client:
         assert await client.result("ping") == {}

@@ -35,6 +35,7 @@ async def started(endpoint: HttpEndpoint, runner: Runner) -> int:
     [
         ({"port": -1}, "port"),
         ({"port": 0, "max_body_bytes": 0}, "max_body_bytes"),
+        ({"port": 0, "max_connections": 0}, "max_connections"),
         ({"port": 0, "path": "mcp"}, "path"),
         ({"port": 0, "allowed_hosts": "mcp.example"}, "allowed_hosts"),
     ],
@@ -49,6 +50,7 @@ async def test_values_out_of_range_are_refused_at_construction(
 
 
 @pytest.mark.parametrize("anyio_backend", [("trio", {})])
+@pytest.mark.spec("R-mcpserve-2")
 async def test_trio_is_refused_at_construction(anyio_backend: Any) -> None:
     with pytest.raises(McpUnsupportedError) as refused:
         http_transport(0)
@@ -116,6 +118,15 @@ async def test_one_warning_when_every_host_name_is_served(
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == warnings
     assert all("allowed_hosts" in text for text in said)
+
+
+@pytest.mark.parametrize("anyio_backend", ASYNCIO)
+async def test_one_that_was_stopped_before_it_began_serves_nobody(anyio_backend: Any) -> None:
+    endpoint = http_transport(0)
+    await endpoint.stop()
+    with anyio.fail_after(LIMIT):
+        await endpoint.run(answers_of(size), lambda: None)
+    assert endpoint.address is not None
 
 
 @pytest.mark.parametrize("blocked", ["mcp", "uvicorn"])

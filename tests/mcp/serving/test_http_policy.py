@@ -41,6 +41,7 @@ LISTED = ["https://app.example", "http://localhost:3000"]
         ({"sec-fetch-site": "cross-site", "origin": "http://127.0.0.1:8000"}, 403, 403, None),
     ],
 )
+@pytest.mark.spec("R-mcpserve-4")
 def test_origins(headers: dict[str, str | None], unset: int | None, listed: int | None, any: int | None) -> None:
     assert status(headers) == unset
     assert status(headers, allowed_origins=LISTED) == listed
@@ -100,6 +101,7 @@ def test_only_its_path_is_served(path: str) -> None:
     assert status({}, path="/other/mcp") == 404
 
 
+@pytest.mark.spec("R-mcpserve-5")
 def test_the_order_of_the_checks() -> None:
     wrong: dict[str, str | None] = {
         "host": "evil.example",

@@ -13,6 +13,7 @@ import pytest
 
 from mcpl_core.mcp.serving import (
     ListeningHandle,
+    McpRuntime,
     McpToolServer,
     Prompt,
     Resource,
@@ -109,6 +110,7 @@ HEADERS: list[tuple[dict[str, str | None], int]] = [
 ]
 
 
+@pytest.mark.spec("R-mcpserve-5")
 async def test_what_a_request_says_decides_before_any_tool_runs() -> None:
     tool = Counting()
     async with served(tool) as handle:
@@ -145,6 +147,7 @@ async def test_other_paths_and_methods_are_not_served() -> None:
     assert len(tool.ran) == 1
 
 
+@pytest.mark.spec("R-mcpserve-5")
 async def test_a_body_is_bounded() -> None:
     tool = Counting()
     async with served(tool, max_body_bytes=1_000) as handle:
@@ -207,6 +210,7 @@ async def test_the_handshake_of_each_version() -> None:
             assert json.dumps(listed["tools"][0]["inputSchema"]) == json.dumps(ODD_SCHEMA)
 
 
+@pytest.mark.spec("R-mcpserve-1")
 async def test_the_era_without_a_handshake() -> None:
     async with served(Counting(), instructions="Count.") as handle:
         found = (await modern(handle.port, "server/discover")).message["result"]
@@ -236,6 +240,43 @@ async def test_the_header_that_a_schema_declares_is_compared_with_the_argument()
     assert len(tool.ran) == 1
 
 
+@pytest.mark.parametrize("sessions", [False, True])
+async def test_the_schema_of_a_header_is_that_of_the_callers_own_tool(sessions: bool) -> None:
+    tool = Counting()
+    tool.input_schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+    server = McpToolServer(None if sessions else McpRuntime(tool), resolver=(lambda peer: "s") if sessions else None)
+    if sessions:
+        server.register_session("s", McpRuntime(tool))
+    endpoint = http_transport(0)
+    with anyio.fail_after(LIMIT):
+        async with server:
+            await server.start(endpoint)
+            body = call_body("tools/call", envelope({"name": "count", "arguments": {"region": "eu"}}))
+            headers = modern_headers("tools/call", "count")
+            wrong = await post(endpoint.port, body, {**headers, "mcp-param-region": "us"})
+            assert wrong.message["error"]["code"] == -32020
+            assert (await post(endpoint.port, body, {**headers, "mcp-param-region": "eu"})).status == 200
+            other = call_body("tools/call", envelope({"name": "none", "arguments": {"region": "eu"}}))
+            assert (await post(endpoint.port, other, modern_headers("tools/call", "none"))).status == 200
+    assert len(tool.ran) == 1
+
+
+async def test_more_clients_than_there_may_be_are_sent_away() -> None:
+    began = anyio.Event()
+
+    async def run(arguments: Any, call: ToolCall) -> None:
+        began.set()
+        await anyio.sleep_forever()
+
+    async with served(ServedTool("wait", run), max_connections=1, grace=0.01) as handle:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(post, handle.port, call_body("tools/call", {"name": "wait"}))
+            await began.wait()
+            assert (await post(handle.port, call_body("ping"))).status == 503
+            tasks.cancel_scope.cancel()
+
+
+@pytest.mark.spec("R-mcpserve-14")
 async def test_what_is_not_there_has_the_code_of_its_era() -> None:
     async with served(Counting(), resources=[NOTE], prompts=[ASK]) as handle:
         for version in VERSIONS:
@@ -272,6 +313,7 @@ async def test_a_call_knows_who_calls_and_what_time_it_is() -> None:
     assert first.peer.headers["content-type"] == "application/json"
 
 
+@pytest.mark.spec("R-mcpserve-3")
 async def test_failures_of_a_tool_and_results_that_cannot_be_sent_are_results() -> None:
     def broken() -> str:
         raise ValueError("no luck")
@@ -340,6 +382,7 @@ async def test_replicas_may_be_asked_in_turn() -> None:
 
 @LOOPS
 @pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.spec("R-mcpserve-6")
 async def test_a_client_that_hangs_up_cancels_its_call(era: str) -> None:
     began, ended = anyio.Event(), anyio.Event()
 
@@ -422,6 +465,7 @@ async def test_secrets_are_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
 
 @LOOPS
 @pytest.mark.parametrize("mode", ["legacy", "auto", MODERN])
+@pytest.mark.spec("R-mcpserve-1")
 async def test_the_official_client_in_both_eras(mode: Any) -> None:
     async def add(a: int, b: int = 1) -> int:
         """Adds."""

@@ -60,6 +60,7 @@ async def test_a_denial_ends_the_chain_and_says_who_and_why() -> None:
     assert await before(Link("b", log, Deny())) == "t was denied by b"
 
 
+@pytest.mark.spec("R-mcpserve-9")
 async def test_a_link_that_wants_to_ask_ends_the_call_and_is_named() -> None:
     refusal = await before(Link("approvals", [], Ask("delete everything? CANARY")))
     assert refusal is not None
@@ -67,6 +68,7 @@ async def test_a_link_that_wants_to_ask_ends_the_call_and_is_named() -> None:
     assert "CANARY" not in refusal
 
 
+@pytest.mark.spec("R-mcpserve-9")
 async def test_a_link_that_fails_denies() -> None:
     reports: list[BaseException] = []
     error = ValueError("CANARY")
@@ -77,6 +79,7 @@ async def test_a_link_that_fails_denies() -> None:
 
 
 @pytest.mark.parametrize("answer", [True, False, "yes", 0])
+@pytest.mark.spec("R-mcpserve-9")
 async def test_an_answer_that_nobody_understands_denies(answer: Any) -> None:
     assert await before(Link("a", [], answer)) == f"t was denied: a answered with a {type(answer).__name__}"
 

@@ -62,6 +62,7 @@ def test_without_a_registry_there_are_no_tools() -> None:
     assert adapt_tools(Runtime(None)) == {}
 
 
+@pytest.mark.spec("R-mcpserve-12")
 def test_the_order_depends_on_the_entries_alone() -> None:
     entries = [
         ToolDefinition("d"),

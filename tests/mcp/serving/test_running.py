@@ -78,6 +78,7 @@ async def test_only_one_is_started_and_the_first_goes_on() -> None:
         assert (first.log, second.log) == (["run"], [])
 
 
+@pytest.mark.spec("R-mcpserve-15")
 async def test_it_is_entered_before_and_once() -> None:
     runner = Runner()
     with pytest.raises(LocalProtocolError):
@@ -93,6 +94,8 @@ async def test_what_cannot_be_reached_fails_where_it_is_started() -> None:
         with pytest.raises(TransportError) as raised:
             await runner.start(Recorded(failure), answers())
         assert raised.value is failure
+        # Another address may do.
+        await runner.start(Recorded(), answers())
 
 
 async def test_a_later_failure_is_for_who_waits() -> None:

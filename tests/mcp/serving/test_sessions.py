@@ -53,6 +53,7 @@ async def test_a_resolver_may_take_its_time() -> None:
 
 
 @pytest.mark.parametrize("resolver", [None, lambda peer: None, lambda peer: "nobody", lambda peer: 7])
+@pytest.mark.spec("R-mcpserve-11")
 async def test_unresolved_is_an_error(resolver: Any) -> None:
     registry = SessionRegistry(resolver)
     registry.register("a", 1)

@@ -65,6 +65,7 @@ def test_who_it_is_unless_it_is_told() -> None:
     assert McpToolServer().identity.info == {"name": "mcp-live-core", "version": __version__}
 
 
+@pytest.mark.spec("R-mcpserve-12")
 def test_projection_is_automatic_or_not_and_bounded() -> None:
     assert McpToolServer(TWO, auto_adapt_tools=False).list_tools() == []
     many = Runtime([ToolDefinition(f"t{index:03}") for index in range(101)])
@@ -173,6 +174,7 @@ def test_sessions_are_registered_found_listed_and_forgotten() -> None:
     assert len(server.list_tools()) == 2
 
 
+@pytest.mark.spec("R-mcpserve-11")
 async def test_callers_are_served_their_own_runtime_or_nothing() -> None:
     def runtime(name: str) -> Runtime:
         return Runtime([ToolDefinition(name)])

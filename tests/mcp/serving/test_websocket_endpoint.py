@@ -14,11 +14,12 @@ from mcpl_core.errors import (
     ConnectionClosedError,
     InvalidRequest,
     InvalidValueError,
+    LocalProtocolError,
     TransportError,
     UpgradeRefusedError,
 )
 from mcpl_core.mcp.serving import ListeningHandle, ServedTool, WebSocketEndpoint, serve_tools, websocket_transport
-from tests.mcp.serving.clients import LIMIT
+from tests.mcp.serving.clients import LIMIT, answers_of
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +103,16 @@ async def test_a_client_that_breaks_touches_no_other() -> None:
         await stream.send(b"\x00garbage\r\n\r\n")
         await stream.aclose()
         assert await who(other) == "local over websocket"
+
+
+async def test_a_connection_that_cannot_be_served_is_reported_alone() -> None:
+    endpoint = websocket_transport(0)
+    connection, _ = McplConnection.memory_pair()
+    reported: list[BaseException] = []
+    connection.on_error(reported.append)
+    async with connection:
+        await endpoint._serve(answers_of(WHO), connection)
+    assert [type(error) for error in reported] == [LocalProtocolError]
 
 
 def test_options_are_checked_at_construction() -> None:
