@@ -86,6 +86,8 @@ wheel: $(READY)
 	if [ $$status -ne 2 ] || ! grep -q 'mcp-live-core\[cli\]' out err; then \
 	  echo "mcpl without its extra: status $$status"; cat out err; exit 1; fi; \
 	echo "without [cli]: $$(cat out err)"; \
+	venv/bin/python -I venv/lib/python*/site-packages/mcpl_core/examples/read_only_host.py >reads; \
+	grep -q '^alice ok ' reads || { echo "no read under authority:"; cat reads; exit 1; }; \
 	"$${install[@]}" "$$wheel[cli]"; \
 	venv/bin/mcpl --help >/dev/null; \
 	venv/bin/mcpl demo >demo; \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -170,3 +171,24 @@ async def test_the_echo_server_says_it_again() -> None:
     async with spawned(path("echo_server.py")) as (host, _):
         await host.begin("tools")
         assert (await host.tool("echo", {"text": "a"}))["content"][0]["text"] == "a"
+
+
+# -- read_only_host.py
+
+
+def test_the_read_only_host_searches_and_nothing_else(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", path("read_only_host.py"), str(tmp_path / "memory.pin")]
+    runs = [subprocess.run(command, capture_output=True, text=True, timeout=60) for _ in range(2)]
+    first, second = (run.stdout.splitlines() for run in runs)
+    assert [run.returncode for run in runs] == [0, 0], runs
+    assert first == second
+    assert [line.split()[:2] for line in first[1:]] == [
+        ["alice", "ok"],
+        ["alice", "mcp_invalid_arguments"],
+        ["mallory", "mcp_scope_denied"],
+    ]
+    pinned = tmp_path / "memory.pin"
+    pinned.write_text(pinned.read_text().replace("Find the thoughts", "Find all thoughts"))
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (refused.returncode, refused.stderr.strip()) == (1, "mcp_pin_invalid")
+    assert len(refused.stdout.splitlines()) == 1

@@ -28,8 +28,9 @@ def _run(folder: Path, name: str) -> list[str]:
 
 
 def test_the_programs_are_found_and_short() -> None:
-    assert sorted(PROGRAMS) == ["bare.py", "host.py", "mcp_both_ways.py", "memory_server.py"]
+    assert sorted(PROGRAMS) == ["authority.py", "bare.py", "host.py", "mcp_both_ways.py", "memory_server.py"]
     lines = {name: len([line for line in text.splitlines() if line.strip()]) for name, text in PROGRAMS.items()}
+    assert lines["authority.py"] <= 25
     assert lines["host.py"] <= 25
     assert lines["memory_server.py"] <= 25
     assert lines["bare.py"] <= 25
@@ -51,3 +52,10 @@ def test_the_connection_alone_talks_to_the_server(folder: Path) -> None:
 def test_tools_are_served_and_called_as_plain_mcp(folder: Path) -> None:
     pytest.importorskip("mcp")
     assert _run(folder, "mcp_both_ways.py") == ["['search']", '["0: owls","1: owls"]']
+
+
+def test_a_read_is_called_under_authority(folder: Path) -> None:
+    assert _run(folder, "authority.py") == [
+        'alice None {"text":["[\\"a page about owls\\"]"],"structured":{"result":["a page about owls"]}}',
+        'mallory mcp_scope_denied {"text":[],"structured":null}',
+    ]
