@@ -400,7 +400,7 @@ async def test_after_connecting_again_tools_are_listed_before_they_are_called() 
     async with connected(server) as client:
         (held,) = await client.tools()
         await server.kill()
-        await server.next("notifications/initialized", 2)
+        await server.next("initialize", 2)
         await client.connected()
         for name in ("echo", held):
             with pytest.raises(McpRediscoveryRequiredError):
@@ -442,7 +442,7 @@ async def test_a_server_that_comes_and_goes() -> None:
     async with connected(server) as client:
         for number in range(2, 12):
             await server.kill()
-            await server.next("notifications/initialized", number)
+            await server.next("initialize", number)
             await client.connected()
             await client.refresh()
             assert await client.call("echo") == "{}"
