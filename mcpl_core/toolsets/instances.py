@@ -84,7 +84,11 @@ class InstancesSettings(NamedTuple):
 
 
 class Instances:
-    """The life of instances."""
+    """The life of instances.
+
+    Attributes:
+        grace: see ``InstancesSettings``.
+    """
 
     def __init__(self, settings: InstancesSettings) -> None:
         self._toolsets = settings.toolsets
@@ -94,7 +98,7 @@ class Instances:
         self._place = settings.place
         self._stop = settings.stop
         self._report = settings.report
-        self._grace = settings.grace
+        self.grace = settings.grace
         #: Toolsets without instances that are being opened: nobody opens them twice.
         self._opening: dict[tuple[str, str], anyio.Event] = {}
         #: What is being made and is not open yet.
@@ -230,7 +234,7 @@ class Instances:
     async def _discard(self, body: Any) -> None:
         """Something was made and is not needed."""
         try:
-            with anyio.move_on_after(self._grace):
+            with anyio.move_on_after(self.grace):
                 await self._close_body(body)
         except Exception as exc:
             self._report(exc)
@@ -378,7 +382,7 @@ class Instances:
         why: EndReason = "failed"
         cancelled = True
         try:
-            with anyio.move_on_after(self._grace if bounded else None):
+            with anyio.move_on_after(self.grace if bounded else None):
                 await self._close_body(opened.body)
                 why = reason
             cancelled = False

@@ -127,13 +127,20 @@ class Runtime:
             await self.instances.make_again(principal)
             if not principal.defaults_opened:
                 for name in self._defaults:
-                    try:
-                        await self.instances.open(principal, name)
-                    except McplError as exc:
-                        self.report(exc)
+                    await self._open_default(principal, name)
                 principal.defaults_opened = True
                 if self._defaults:
                     self._keeper.note_principal(principal.name, principal_record(principal))
+
+    async def _open_default(self, principal: Principal, name: str) -> None:
+        try:
+            # The connection waits for it.
+            with anyio.move_on_after(self.instances.grace) as scope:
+                await self.instances.open(principal, name)
+        except McplError as exc:
+            self.report(exc)
+        if scope.cancelled_caught:
+            self.report(LocalProtocolError(f"toolset {name} stays closed: it took too long to open"))
 
     async def evict(self, name: str, key: Key) -> bool:
         """See ``ToolsetServer.evict``."""
