@@ -75,8 +75,8 @@ class SessionKeeper:
         self._over: anyio.Event | None = None
         self._ended = anyio.Event()
         self._changed = anyio.Event()
-        self._scope = anyio.CancelScope()
-        self._began = False
+        #: Of the task that keeps; made there, where there is a loop.
+        self._scope: anyio.CancelScope | None = None
         self.failure: BaseException | None = None
         self.number = 0
 
@@ -119,9 +119,9 @@ class SessionKeeper:
         self._stopped.set()
         if self._over is not None:
             self._over.set()
-        else:
+        elif self._scope is not None:
             self._scope.cancel()
-        if self._began:
+        if self._scope is not None:
             await self._ended.wait()
 
     # ------------------------------------------------------------------------------------ the task
@@ -132,10 +132,9 @@ class SessionKeeper:
         Raises:
             Exception: what opening the first session raised.
         """
-        self._began = True
         attempt = 0
         try:
-            with self._scope:
+            with anyio.CancelScope() as self._scope:
                 while True:
                     lasted = await self._keep(task_status)
                     if self._stopped.is_set() or self._reconnect is None:
