@@ -8,6 +8,7 @@ This module and those it imports need the SDK; ``opening`` imports it where it i
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -369,12 +370,19 @@ async def http_session(config: HttpConfig) -> AsyncIterator[HttpSession]:
 
 def _stack(config: HttpConfig, spawn: Spawn) -> WatchingTransport:
     """The transports of a session, from the network outwards."""
-    network = httpx2.AsyncHTTPTransport() if config.carrier is None else config.carrier()
+    network = _network(config.url) if config.carrier is None else config.carrier()
     inner: httpx2.AsyncBaseTransport = SigningTransport(network, config.headers, config.hook, config.credentials)
     if config.retry is not None:
         inner = RetryingTransport(inner, config.retry, config.timing)
     settings = config.retry or RetrySettings()
     return WatchingTransport(inner, settings, config.retry is not None, config.timing, config.max_message_bytes, spawn)
+
+
+def _network(url: str) -> httpx2.AsyncBaseTransport:
+    if url.startswith("https:"):
+        return httpx2.AsyncHTTPTransport()
+    # No redirect leads from here to TLS. A context that trusts nobody spares reading the system's certificates.
+    return httpx2.AsyncHTTPTransport(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
 
 def _object(value: Any) -> dict[str, Any]:
