@@ -6,6 +6,7 @@ Only HTTP needs an optional library (``pip install 'mcp-live-core[mcp]'``), and 
 from .call import TIME_META, Peer, ToolCall
 from .endpoints import ConnectionEndpoint, Endpoint, McpTransport, stdio_transport
 from .errors import McpUnsupportedError, ServingRefusedError
+from .forwarding import ForwardedTool, forward_tools
 from .functions import FunctionTool, function_tool
 from .http_endpoint import HttpEndpoint, http_transport
 from .http_policy import IncomingRequest
@@ -25,6 +26,7 @@ __all__ = (
     "Deny",
     "Endpoint",
     "Failed",
+    "ForwardedTool",
     "FunctionTool",
     "HttpEndpoint",
     "IncomingRequest",
@@ -47,6 +49,7 @@ __all__ = (
     "WebSocketEndpoint",
     "adapt_tools",
     "create_mcp_runtime",
+    "forward_tools",
     "function_tool",
     "http_transport",
     "project_tool_definition",

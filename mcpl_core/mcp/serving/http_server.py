@@ -182,8 +182,9 @@ class _Application:
             principal = self._authenticate(request)
             if isawaitable(principal):
                 principal = await principal
-        except Exception:
-            _logger.exception("authenticate failed")
+        except Exception as exc:
+            # Its text may hold what the request had to prove.
+            _logger.error("authenticate failed: %s", type(exc).__name__)
             return _FAILED
         # True and False are what a predicate says that only lets in, or does not.
         if principal is True:

@@ -169,7 +169,7 @@ async def test_what_is_no_message_is_refused_and_the_server_goes_on() -> None:
     assert len(tool.ran) == 1
 
 
-async def test_authenticate_tells_who_calls_or_nobody_gets_in() -> None:
+async def test_authenticate_tells_who_calls_or_nobody_gets_in(caplog: pytest.LogCaptureFixture) -> None:
     tool = Counting()
     seen: list[Any] = []
 
@@ -190,6 +190,8 @@ async def test_authenticate_tells_who_calls_or_nobody_gets_in() -> None:
     assert statuses == {"ann-key": 200, "in": 200, "out": 401, "nobody": 401, "broken": 500}
     assert [call.peer.principal for call in tool.calls] == ["ann", "local"]
     assert set(seen) == {("POST", "/mcp", "x=1", True)}
+    assert "CANARY" not in caplog.text
+    assert "ValueError" in caplog.text
 
 
 # ------------------------------------------------------------------------------------ both eras, without sessions
