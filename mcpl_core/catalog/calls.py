@@ -9,6 +9,7 @@ cancelled; the request; the catalog still holds; the result is valid. Nothing is
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -16,8 +17,9 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from .bounded import JsonBudget, copy_bounded
+from .bounded import copy_bounded
 from .errors import CatalogCode
+from .identity import IDENTITY_BUDGET
 from .limits import CatalogLimits
 from .monitor import Lease
 from .peers.base import PeerFailure, PeerMethod, PeerReply, ToolPeer
@@ -26,6 +28,8 @@ from .results import Envelope, json_size, read_result
 from .scopes import CallContext, ScopeCheck, scope_allows
 
 __all__ = ("BoundTool", "Course", "Timer", "ask", "fit_arguments", "perform")
+
+_logger = logging.getLogger("mcpl_core.catalog")
 
 #: Makes the scope that a request ends with: seconds -> a scope that is cancelled after them.
 Timer: TypeAlias = Callable[[float], anyio.CancelScope]
@@ -97,7 +101,7 @@ async def perform(tool: BoundTool, arguments: Any, context: CallContext, course:
     if fitting is None:
         return "mcp_invalid_arguments"
     # The check has a copy of its own: what it does to it changes nothing of what is sent.
-    if tool.scope is not None and not await scope_allows(tool.scope, context, _copy(fitting)):
+    if tool.scope is not None and not await scope_allows(tool.scope, context, copy_bounded(fitting, IDENTITY_BUDGET)):
         return "mcp_scope_denied"
     if (problem := tool.lease.problem()) is not None:
         return problem
@@ -120,12 +124,8 @@ async def ask(
     with timer(limits.timeout):
         try:
             reply = await peer.request(name, params)
-        except Exception:
-            # No peer should, and whatever it says must not get any further.
+        except Exception as exc:
+            # No peer should, and whatever it says must not get any further: its type is enough to find it by.
+            _logger.error("a peer raised %s", type(exc).__name__)
             reply = PeerFailure("mcp_transport_error")
     return reply
-
-
-def _copy(arguments: dict[str, Any]) -> dict[str, Any]:
-    copied: dict[str, Any] = copy_bounded(arguments, JsonBudget(depth=64, nodes=65_536, bytes=1_048_576))
-    return copied

@@ -7,7 +7,7 @@ anything: annotations are neither read nor kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -28,6 +28,7 @@ from .snapshot import READ_SCHEMA, WRITE_SCHEMA, SchemaVersion, ToolSnapshot, ma
 __all__ = ("ToolCatalog", "discover_tools", "discover_write_tools")
 
 R = TypeVar("R", bound=ToolRegistration)
+T = TypeVar("T")
 B = TypeVar("B", ReadBinding, WriteBinding)
 
 
@@ -113,7 +114,7 @@ async def discover_tools(
         CatalogError: what is wrong, as a code. No text of the server is in it.
     """
     discovery = _Discovery(peer, server_id, monitor, limits, timer)
-    bound, selected, snapshot = await discovery.run(bindings, ReadBinding, READ_SCHEMA)
+    bound, selected, snapshot = await _sealed(discovery.run(bindings, ReadBinding, READ_SCHEMA))
     registrations = tuple(
         ReadRegistration(
             **discovery.common(tool, snapshot, bound[tool.remote_name].scope), concurrency_safe=tool.concurrency_safe
@@ -135,7 +136,7 @@ async def discover_write_tools(
     """Discovers tools that write. Arguments and errors as of ``discover_tools``. The registrations cannot be called;
     an approval is bound to their ``approval_binding``, whose revision is the digest of this catalog."""
     discovery = _Discovery(peer, server_id, monitor, limits, timer)
-    bound, selected, snapshot = await discovery.run(bindings, WriteBinding, WRITE_SCHEMA)
+    bound, selected, snapshot = await _sealed(discovery.run(bindings, WriteBinding, WRITE_SCHEMA))
     registrations = []
     for tool in selected:
         authority = tool.authority
@@ -260,6 +261,16 @@ class _Discovery:
                 timer=self.timer,
             ),
         }
+
+
+async def _sealed(work: Coroutine[Any, Any, T]) -> T:
+    """What ``work`` returns, or its code in an error of our own: the traceback of the first holds the frames, and with
+    them what the server listed, for every log that shows local variables."""
+    try:
+        return await work
+    except CatalogError as error:
+        code = error.code
+    raise CatalogError(code)
 
 
 def _runs_without_a_task(execution: Any) -> bool:

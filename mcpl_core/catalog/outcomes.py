@@ -11,13 +11,11 @@ from typing import Any
 
 from ..errors import InvalidValueError
 from ..wire.values import encode_value
-from .bounded import SAFE_INTEGER, JsonBudget, copy_bounded
+from .bounded import copy_bounded
 from .errors import CALL_CODES, CatalogCode, EffectState
+from .identity import IDENTITY_BUDGET
 
 __all__ = ("CallOutcome", "failed", "succeeded")
-
-#: What was read within the limits of a result is copied as it is.
-_ANY = JsonBudget(depth=256, nodes=SAFE_INTEGER, bytes=SAFE_INTEGER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +59,7 @@ class CallOutcome:
 
     def envelope(self) -> dict[str, Any]:
         """``{text: [...], structured: {...} or null}`` as a tree of one's own."""
-        return {"text": list(self.text), "structured": copy_bounded(self.structured, _ANY)}
+        return {"text": list(self.text), "structured": copy_bounded(self.structured, IDENTITY_BUDGET)}
 
     def to_text(self) -> str:
         """The envelope as compact JSON, for a model."""

@@ -198,11 +198,6 @@ _SIGNS: Final = {"added": "+", "removed": "-", "changed": "~"}
 def _line(change: PinChange) -> str:
     where = "snapshot" if change.tool is None else f"tool {json.dumps(change.tool)}"
     what = "" if change.path == "$" else f" {change.path.removeprefix('$.')}"
-    match change.kind:
-        case "added":
-            values = json.dumps(change.after)
-        case "removed":
-            values = json.dumps(change.before)
-        case "changed":
-            values = f"{json.dumps(change.before)} -> {json.dumps(change.after)}"
+    sides = {"added": [change.after], "removed": [change.before], "changed": [change.before, change.after]}
+    values = " -> ".join(map(json.dumps, sides[change.kind]))
     return f"{_SIGNS[change.kind]} {where}{what}: {values}".encode("ascii", "backslashreplace").decode()

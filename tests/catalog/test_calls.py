@@ -242,12 +242,15 @@ async def test_every_code_is_returned_and_nothing_of_the_peer_with_it(
     assert [method for method, _ in peer.sent].count("tools/list") == 1
 
 
-async def test_what_a_peer_raises_gets_no_further() -> None:
+async def test_what_a_peer_raises_gets_no_further(caplog: pytest.LogCaptureFixture) -> None:
     peer = ScriptedPeer(result=rude)
     _, registration = await read(peer)
+    assert repr(registration._tool) == "<BoundTool remote.search>"
     try:
         outcome = await registration.call({"q": "x"}, CALLER)
         assert outcome.error_code == "mcp_transport_error"
+        # Its type is in the log, for whoever wrote that peer.
+        assert "Hostile" in caplog.text and CANARY not in caplog.text
         raise RuntimeError("of our own")
     except RuntimeError as exc:
         assert CANARY not in "".join(traceback.format_exception(exc))

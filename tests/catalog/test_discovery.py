@@ -52,8 +52,10 @@ async def refused(peer: Any, bindings: Any = None, **options: Any) -> str:
         await discover_tools(peer, options.pop("server_id", "fixture"), bindings, **options)
     error = caught.value
     assert error.__cause__ is None and error.__context__ is None
-    shown = "".join(traceback.TracebackException.from_exception(error, capture_locals=False).format())
-    assert CANARY not in shown + repr(error)
+    # Not even in the local variables of the frames that it came through. The first of them is this one.
+    tracebacks = list(traceback.walk_tb(error.__traceback__))[1:]
+    frames = traceback.StackSummary.extract(tracebacks, capture_locals=True)
+    assert CANARY not in "".join(frames.format()) + repr(error)
     assert str(error) == "the tool boundary refused the operation"
     return error.code
 

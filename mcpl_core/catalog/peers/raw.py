@@ -42,6 +42,9 @@ class ToolSession(Protocol):
 class RawPeer:
     """An initialized session.
 
+    A session that repeats calls by itself is not one for writes: what it says of a last attempt says nothing of the
+    ones before. Open it without permission to repeat.
+
     Args:
         session: opened, and closed, by somebody else.
     """
