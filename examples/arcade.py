@@ -4,9 +4,9 @@
     python examples/arcade.py ws://127.0.0.1:8765    serves many hosts over WebSockets
 
 A game is an instance of the toolset ``tictactoe``: it is opened, shows the tools that can be used right now, and
-belongs to whoever opened it, over all connections. A host that understands toolsets is told what becomes visible; every
-other MCP host uses ``toolset_open`` and ``toolset_use``. A bot that is told to think moves when nobody waits for it, and
-an event tells of its move. ``scores`` is there always.
+belongs to whoever opened it, over all connections. A host that understands toolsets is told what becomes visible;
+every other MCP host uses ``toolset_open`` and ``toolset_use``. A bot that is told to think moves when nobody waits for
+it, and an event tells of its move. ``scores`` is there always.
 """
 
 import sys

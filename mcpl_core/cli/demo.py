@@ -1,4 +1,4 @@
-"""``mcpl demo``: the wire over two transports, then a host with its servers.
+"""``mcpl demo``: the wire over two transports, then a host with its servers, then a game.
 
 Owns: the tour and what it prints. Does not own: the server, which is the example that everybody can read.
 """
@@ -24,6 +24,7 @@ from ..protocol import method
 from ..transports.endpoints import transport_for
 from ..transports.tap import TappedTransport
 from ..wire.messages import Request
+from .demo_arcade import arcade_tour
 from .demo_host import host_tour
 from .json_console import JsonConsole
 from .output import CommandError
@@ -42,7 +43,7 @@ _GRANT: Final = ["pushEvents", "tools"]
 def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> int:
-    """Show a host and a server talking over stdio and WebSockets, then a host with several servers."""
+    """Show a host and a server talking over stdio and WebSockets, a host with several servers, and a game."""
     # What the story is about is told on standard output; the diagnostics of a killed server are part of it.
     logger = logging.getLogger("mcpl_core")
     level = logger.level
@@ -86,6 +87,9 @@ async def tour(console: Console) -> None:
         console.print()
         console.rule("a host and its servers")
         await host_tour(console)
+        console.print()
+        console.rule("tools that come and go")
+        await arcade_tour(console)
     console.print("\n[bold green]done[/]")
 
 

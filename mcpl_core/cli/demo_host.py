@@ -1,4 +1,4 @@
-"""The second half of ``mcpl demo``: a host, its servers, and what happens to them.
+"""The second part of ``mcpl demo``: a host, its servers, and what happens to them.
 
 Owns: the story and what it prints. Does not own: the servers, two of which are the examples that everybody can read.
 

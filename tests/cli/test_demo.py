@@ -47,6 +47,7 @@ def test_the_same_for_a_program(tmp_path: Path) -> None:
         "over stdio",
         "over a WebSocket",
         "a host and its servers",
+        "tools that come and go",
     ]
     sent = [
         line["message"]["method"] for line in lines if line.get("direction") == "sent" and "method" in line["message"]
