@@ -63,11 +63,16 @@ class FakeServer:
         if self.refusing is not None:
             raise self.refusing
         ours, theirs = McplConnection.memory_pair()
-        assert self._tasks is not None
-        self._tasks.start_soon(self._serve, ours)
+        self.begin(ours)
         return theirs
 
-    async def _serve(self, connection: McplConnection) -> None:
+    def begin(self, connection: McplConnection) -> None:
+        """Serves a connection in a task of its own."""
+        assert self._tasks is not None
+        self._tasks.start_soon(self.serve, connection)
+
+    async def serve(self, connection: McplConnection) -> None:
+        """Serves a connection, not entered yet."""
         async with connection:
             self.connections.append(connection)
             connection.on_message(self._hear)
