@@ -17,7 +17,7 @@ from ..catalog.bounded import copy_bounded
 from ..catalog.identity import IDENTITY_BUDGET
 from .records import ApprovalRecord
 
-__all__ = ("Preview", "preview_of")
+__all__ = ("Preview", "preview_of", "visible")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def preview_of(record: ApprovalRecord) -> Preview:
         ("created at ms", record.created_at_ms),
         ("expires at ms", record.expires_at_ms),
     )
-    lines = [f"{name:<14}{_visible(str(value))}" for name, value in rows]
+    lines = [f"{name:<14}{visible(str(value))}" for name, value in rows]
     arguments = copy_bounded(intent.arguments, IDENTITY_BUDGET)
     lines += [
         "arguments",
@@ -60,5 +60,6 @@ def preview_of(record: ApprovalRecord) -> Preview:
     return Preview(text, sha256(text.encode("ascii")).hexdigest())
 
 
-def _visible(text: str) -> str:
-    return json.dumps(text, ensure_ascii=True)[1:-1]
+def visible(text: str) -> str:
+    """Text from elsewhere as printable ASCII on one line: whatever else is in it stands there as an escape."""
+    return json.dumps(text, ensure_ascii=True)[1:-1].replace("\x7f", "\\u007f")

@@ -14,6 +14,7 @@ import typer
 
 from mcpl_core._version import __version__
 
+from .approvals import approvals
 from .conformance import conformance
 from .demo import demo
 from .digest import digest
@@ -25,7 +26,7 @@ from .relay import relay
 from .replay import replay
 from .running import Stopped
 
-__all__ = ("COMMANDS", "run")
+__all__ = ("COMMANDS", "GROUPS", "run")
 
 #: Name and function of each command, in the order of ``--help``. The function returns the exit status.
 COMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (
@@ -38,6 +39,9 @@ COMMANDS: tuple[tuple[str, Callable[..., int]], ...] = (
     ("digest", digest),
 )
 
+#: Commands that have commands of their own.
+GROUPS: tuple[tuple[str, typer.Typer], ...] = (("approvals", approvals),)
+
 _app = typer.Typer(
     name="mcpl",
     help="Tools for MCPL, the live extension of MCP.",
@@ -46,6 +50,8 @@ _app = typer.Typer(
 )
 for _name, _function in COMMANDS:
     _app.command(_name, cls=CommandWithTarget)(_function)
+for _name, _group in GROUPS:
+    _app.add_typer(_group, name=_name)
 
 
 @_app.callback(invoke_without_command=True)
@@ -57,7 +63,7 @@ def _root(
         print(f"mcpl {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        names = ", ".join(name for name, _ in COMMANDS)
+        names = ", ".join([*(name for name, _ in COMMANDS), *(name for name, _ in GROUPS)])
         raise CommandError(f"name a command ({names}); mcpl --help says more")
 
 
