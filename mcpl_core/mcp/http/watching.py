@@ -133,10 +133,10 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
             # The SDK waits until such a message is delivered before it sends anything else.
             self._spawn(lambda: self._send_notice(request, exchange))
             return httpx2.Response(202)
+        if exchange.aborted:
+            return httpx2.Response(_NO_STATUS)
         with anyio.CancelScope() as scope:
             exchange.scope = scope
-            if exchange.aborted:
-                scope.cancel()
             response = await self._attempt(request, exchange)
         exchange.scope = None
         if scope.cancelled_caught:
@@ -221,7 +221,7 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
             try:
                 async for piece in response.aiter_bytes():
                     for text in reader.feed(piece):
-                        if answer is None and self._saw(exchange, text):
+                        if self._saw(exchange, text) and answer is None:
                             # Whoever ends a stream properly does so now; the connection can be used again then.
                             answer = text
                             scope.deadline = anyio.current_time() + _LINGER
