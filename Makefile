@@ -88,6 +88,8 @@ wheel: $(READY)
 	echo "without [cli]: $$(cat out err)"; \
 	venv/bin/python -I venv/lib/python*/site-packages/mcpl_core/examples/read_only_host.py >reads; \
 	grep -q '^alice ok ' reads || { echo "no read under authority:"; cat reads; exit 1; }; \
+	cp "$$here"/tests/approvals/{acceptance,write_server}.py .; \
+	venv/bin/python -I acceptance.py "$$dir/write_server.py" "$$dir/venv/bin/python" >writes 2>&1 || { cat writes; exit 1; }; \
 	"$${install[@]}" "$$wheel[cli]"; \
 	venv/bin/mcpl --help >/dev/null; \
 	venv/bin/mcpl demo >demo; \

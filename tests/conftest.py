@@ -51,6 +51,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for the tests that need a PostgreSQL server and had none."""
+    skipped = [
+        report for report in terminalreporter.stats.get("skipped", []) if "MCPL_POSTGRES_DSN" in str(report.longrepr)
+    ]
+    if skipped:
+        terminalreporter.write_line(f"PostgreSQL: {len(skipped)} tests skipped, MCPL_POSTGRES_DSN names no server")
+
+
 @pytest.fixture
 def collected_spec_marks(request: pytest.FixtureRequest) -> Mapping[str, list[str]]:
     """Requirement id -> node ids, of the tests collected in this run (which may be a part of the suite)."""

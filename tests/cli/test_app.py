@@ -41,7 +41,8 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
     assert [name for name, _ in app.COMMANDS if name not in text] == []
-    for name, _ in app.COMMANDS:
+    assert [name for name, _ in app.GROUPS if name not in text] == []
+    for name, _ in [*app.COMMANDS, *app.GROUPS]:
         assert main([name, "--help"]) == 0
 
 
