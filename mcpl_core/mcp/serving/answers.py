@@ -181,7 +181,7 @@ class Answers:
 
     async def _run(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         try:
-            return await self.runner.caller.call(function, *args)
+            return await self.runner.call(function, *args)
         except RpcError:
             raise
         except Exception as exc:

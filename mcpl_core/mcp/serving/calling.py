@@ -9,6 +9,7 @@ never the end of the server.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,11 +62,26 @@ class CallRunner:
     credentials: CallCredentials | None = None
     report: Callable[[BaseException], object] = _log
 
+    async def call(self, function: Callable[..., Any], /, *args: Any) -> Any:
+        """The result of a function of the application, sync or async.
+
+        Raises:
+            Exception: whatever it raises; a cancellation only when this call is cancelled, and not something that the
+                function awaited: on asyncio both look alike.
+        """
+        before = _cancellations()
+        try:
+            return await self.caller.call(function, *args)
+        except asyncio.CancelledError as exc:
+            if before is None or _cancellations() != before:
+                raise
+            raise RuntimeError("something that was awaited here had been cancelled") from exc
+
     async def run(self, call: ToolCall) -> Raw:
         """The result of the call, as JSON text."""
-        call.run = self.caller.call
+        call.run = self.call
         try:
-            refusal = await self.chain.before(call, self.caller.call, self.report) or await self._provide(call)
+            refusal = await self.chain.before(call, self.call, self.report) or await self._provide(call)
             if refusal is not None:
                 return failed_call(refusal)
             return await self._execute(call)
@@ -89,10 +105,10 @@ class CallRunner:
     async def _execute(self, call: ToolCall) -> Raw:
         outcome: Any
         try:
-            outcome = await self.caller.call(call.tool.execute, call.arguments, call)
+            outcome = await self.call(call.tool.execute, call.arguments, call)
         except Exception as exc:
             outcome = Failed(exc)
-        outcome = await self.chain.after(call, outcome, self.caller.call, self.report)
+        outcome = await self.chain.after(call, outcome, self.call, self.report)
         if isinstance(outcome, Deny):
             return failed_call(outcome.reason)
         if isinstance(outcome, Failed):
@@ -116,9 +132,18 @@ class CallRunner:
         with anyio.move_on_after(_CLEANUP_TIMEOUT, shield=True):
             for cleanup in cleanups:
                 try:
-                    await self.caller.call(cleanup)
+                    await self.call(cleanup)
                 except Exception as exc:
                     self.report(exc)
+
+
+def _cancellations() -> int | None:
+    """How often somebody wanted this task to be cancelled; ``None`` where that is no question."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return None
+    return None if task is None else task.cancelling()
 
 
 def failed_call(text: str) -> Raw:

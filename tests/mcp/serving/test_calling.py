@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -264,6 +265,20 @@ async def test_when_the_call_is_over_its_credentials_are_gone() -> None:
     await result(ServedTool("t", run, needs=("mail",)), credentials=provider)
     assert returned == [{"mail": "key"}]
     assert kept[0].credentials == {}
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
+async def test_what_a_tool_awaited_and_was_cancelled_is_a_failure_of_the_tool(anyio_backend: Any) -> None:
+    async def run(arguments: Any, call: ToolCall) -> None:
+        given_up = asyncio.ensure_future(asyncio.Event().wait())
+        given_up.cancel()
+        await given_up
+
+    async def guard(call: ToolCall) -> None:
+        raise asyncio.CancelledError
+
+    assert (await result(ServedTool("t", run)))["isError"] is True
+    assert "guard" in text_of(await result(returning("x"), guard))
 
 
 async def test_a_plain_function_runs_beside_the_event_loop() -> None:
