@@ -145,7 +145,8 @@ def mcp_client(
             reconnect=None if isinstance(reconnect, UnsetType) else reconnect,
         )
         opener = connecting.given(connection) if connection is not None else connecting.borrowed(session)
-        with_reconnect = Reconnect() if isinstance(session, HostedServer) else None
+        # The host connects again, and takes its time; here its next session is waited for.
+        with_reconnect = Reconnect(first_delay=0.01, longest_delay=1.0) if isinstance(session, HostedServer) else None
     elif transport is None:
         raise InvalidValueError("combination", "a client needs a transport, a connection or a session")
     elif isinstance(transport, HttpTransport | GatewayTransport):
