@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -287,3 +289,30 @@ def test_the_library_is_loaded_by_the_first_validator_only() -> None:
     )
     run = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True)
     assert run.stdout.split() == ["False", "True"]
+
+
+SUITE = sorted((Path(__file__).parent / "suite").glob("*.json"))
+#: What is not in the suite's own files.
+ELSEWHERE = "http://localhost:1234/"
+
+
+@pytest.mark.parametrize("path", SUITE, ids=lambda path: path.stem)
+def test_the_official_suite(path: Path) -> None:
+    for case in json.loads(path.read_text(encoding="utf-8")):
+        try:
+            validator = SchemaValidator(case["schema"], defaults=False)
+        except SchemaError as exc:
+            assert exc.code in {"reference", "dialect"}, case["description"]
+            assert ELSEWHERE in json.dumps(case["schema"]), case["description"]
+            continue
+        assert path.stem != "refRemote", case["description"]
+        for test in case["tests"]:
+            if test["valid"]:
+                validator.check(test["data"])
+            else:
+                with pytest.raises(SchemaViolation):
+                    validator.check(test["data"])
+
+
+def test_the_suite_is_there() -> None:
+    assert len(SUITE) == 14
