@@ -240,7 +240,8 @@ class ServerToolsets:
                 on_answer=partial(self._stated, session),
             )
         except McplError as exc:
-            if session is self._session and not self._view.known:
+            # Where it is asked for once more, another grant is in force by now, and this answer says nothing of it.
+            if session is self._session and not self._view.known and not self._wanted:
                 self._missing = exc
                 self._move(session)
             raise

@@ -308,6 +308,15 @@ async def test_a_server_without_toolsets_says_so_once(code: int, kind: type[Mcpl
         assert await at.lists() == (0 if kind is MethodNotFound else 1)
 
 
+async def test_an_answer_under_an_earlier_grant_says_nothing_of_the_one_in_force() -> None:
+    async with table() as at, anyio.create_task_group() as tasks:
+        early = await at.raw.next("toolsets/list")
+        tasks.start_soon(at.session.set_policy, HostPolicy.allow("tools"))
+        await at.raw.policy()
+        at.raw.refuse(early, ERR_FEATURE_SET_NOT_ENABLED)
+        assert list(await both(at.toolsets.listed, at.state)) == ["game", "notes"]
+
+
 async def test_a_statement_that_is_none_is_told_and_a_later_one_holds() -> None:
     async with table() as at:
         at.raw.reply(await at.raw.next("toolsets/list"), {"rev": "x"})
