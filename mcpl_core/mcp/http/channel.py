@@ -25,8 +25,16 @@ from mcp_types import (
     JSONRPCResponse,
 )
 
-from ...errors import ERR_INTERNAL_ERROR, ERR_METHOD_NOT_FOUND, ConnectionClosedError, RpcError, rpc_error
-from ...wire.messages import Notification, Request, encode_request
+from ...errors import (
+    ERR_INTERNAL_ERROR,
+    ERR_METHOD_NOT_FOUND,
+    ConnectionClosedError,
+    MessageTooLargeError,
+    RpcError,
+    UnencodableError,
+    rpc_error,
+)
+from ...wire.messages import Notification, Request, encode_failure, encode_notification, encode_request, encode_response
 from ...wire.values import depth_exceeds, has_surrogate_escape
 from .exchange import Exchange
 from .quiet import ours
@@ -60,6 +68,7 @@ class Channel:
         watch: what observes the requests.
         spawn: starts a task of the session.
         handlers: method -> what answers a request of the server.
+        limit: the most bytes of a message.
     """
 
     def __init__(
@@ -69,12 +78,14 @@ class Channel:
         watch: WatchingTransport,
         spawn: Spawn,
         handlers: Mapping[str, Callable[[Any], Any]],
+        limit: int,
     ) -> None:
         self._read = read
         self._write = write
         self._watch = watch
         self._spawn = spawn
         self._handlers = handlers
+        self._limit = limit
         self._ids = count(_FIRST_ID)
         self._waiting: dict[int | str, _Waiting] = {}
         self._callbacks: list[Callable[[str, Any], None]] = []
@@ -166,14 +177,22 @@ class Channel:
                 result = {}
             else:
                 raise RpcError(ERR_METHOD_NOT_FOUND, "Method not found")
+            self._check(encode_response(id, result))
             answer = JSONRPCResponse(jsonrpc="2.0", id=id, result=result)
         except RpcError as exc:
-            error = ErrorData(code=exc.code, message=exc.message, data=exc.data)
-            answer = JSONRPCError(jsonrpc="2.0", id=id, error=error)
+            answer = self._refusal(id, exc)
         except Exception:
-            error = ErrorData(code=ERR_INTERNAL_ERROR, message="Internal error")
-            answer = JSONRPCError(jsonrpc="2.0", id=id, error=error)
+            answer = self._refusal(id, RpcError(ERR_INTERNAL_ERROR, "Internal error"))
         await self._deliver(answer, {})
+
+    def _refusal(self, id: int | str, exc: RpcError) -> JSONRPCError:
+        shown = {} if exc.data is None else {"data": exc.data}
+        try:
+            self._check(encode_failure(id, exc.code, exc.message, exc.data))
+        except (UnencodableError, MessageTooLargeError):
+            shown = {}
+        error = ErrorData(code=exc.code, message=exc.message, **shown)
+        return JSONRPCError(jsonrpc="2.0", id=id, error=error)
 
     async def _handled(self, method: str, handler: Callable[[Any], Any], params: Any) -> dict[str, Any]:
         self.on_handling(method, 1)
@@ -204,13 +223,15 @@ class Channel:
         Raises:
             ConnectionClosedError: the session is over; nothing was sent.
             UnencodableError: the params have no JSON form; nothing was sent.
+            MessageTooLargeError: the message is over the limit; nothing was sent.
         """
         id = next(self._ids)
         exchange.method, exchange.id = method, id
         exchange.body = encode_request(id, method) if params is None else encode_request(id, method, params)
-        # The SDK cannot write everything that JSON can say; what is sent is our own text in any case.
-        odd = has_surrogate_escape(exchange.body) or depth_exceeds(exchange.body, _SDK_DEPTH)
-        shown = {} if params is None or odd else {"params": params}
+        if len(exchange.body) > self._limit:
+            raise MessageTooLargeError(len(exchange.body), self._limit)
+        # What is sent is our own text in any case; the SDK is shown what it can write.
+        shown = {} if params is None or _is_odd(exchange.body) else {"params": params}
         message = JSONRPCRequest(jsonrpc="2.0", id=id, method=method, **shown)
         waiting = self._waiting[id] = _Waiting()
         exchange.on_answer = waiting.done.set
@@ -229,9 +250,22 @@ class Channel:
         return waiting.told
 
     async def notify(self, method: str, params: dict[str, Any] | None, headers: dict[str, str]) -> None:
-        """Sends a notification; nothing after the session is over."""
+        """Sends a notification; nothing after the session is over.
+
+        Raises:
+            UnencodableError: the params have no JSON form, or one that the SDK cannot write.
+            MessageTooLargeError: the message is over the limit.
+        """
+        self._check(encode_notification(method) if params is None else encode_notification(method, params))
         shown = {} if params is None else {"params": params}
         await self._deliver(JSONRPCNotification(jsonrpc="2.0", method=method, **shown), headers)
+
+    def _check(self, text: bytes) -> None:
+        """Whether a message that the SDK writes can be written by it. In its own tasks that would end the session."""
+        if _is_odd(text):
+            raise UnencodableError("lone surrogates, and nesting as deep as that, cannot be written here")
+        if len(text) > self._limit:
+            raise MessageTooLargeError(len(text), self._limit)
 
     async def _deliver(self, message: JSONRPCMessage, headers: dict[str, str]) -> None:
         try:
@@ -262,3 +296,8 @@ class Channel:
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                 pass
         raise ConnectionClosedError("not-sent")
+
+
+def _is_odd(text: bytes) -> bool:
+    """Whether a text holds what the SDK cannot write, though JSON can."""
+    return has_surrogate_escape(text) or depth_exceeds(text, _SDK_DEPTH)

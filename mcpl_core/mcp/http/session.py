@@ -8,6 +8,7 @@ This module and those it imports need the SDK; ``opening`` imports it where it i
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from msgspec import UNSET, UnsetType
 
 from ...errors import (
     ConnectionClosedError,
+    ConnectionTimeoutError,
     McplError,
     RemoteProtocolError,
     TransportError,
@@ -287,7 +289,9 @@ class HttpSession:
             max_sse_event_size=config.max_message_bytes,
         )
         async with carrier as (read, write):
-            self._channel = channel = Channel(read, write, self._watch, tasks.start_soon, config.handlers)
+            self._channel = channel = Channel(
+                read, write, self._watch, tasks.start_soon, config.handlers, config.max_message_bytes
+            )
             async with anyio.create_task_group() as pumping:
                 pumping.start_soon(self._pump, channel)
                 try:
@@ -308,6 +312,7 @@ class HttpSession:
             raise RemoteProtocolError(f"the server speaks MCP {version}, which begins with a handshake")
         # In the modern era a server asks nothing by itself, so that no handler is ever called.
         self._stamp = Stamp(version, config.client_info, {})
+        self._watch.resumes = not self._stamp.modern
         self._calls = CallRunner(config, self._channel, self._watch, self._stamp)
         seen = self._watch.negotiation.get("server/discover" if self._stamp.modern else "initialize")
         if seen is not None and isinstance(seen.answer, Success):
@@ -356,7 +361,10 @@ async def http_session(config: HttpConfig) -> AsyncIterator[HttpSession]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(session.own, name=f"mcp http: {config.name}")
         try:
-            await session.wait_ready()
+            with anyio.CancelScope(deadline=_deadline(config.timeout)) as scope:
+                await session.wait_ready()
+            if scope.cancelled_caught:
+                raise ConnectionTimeoutError("initialize", config.timeout or 0.0)
             yield session
         except Exception as exc:
             # Raised again outside the group, which would wrap it.
@@ -366,6 +374,10 @@ async def http_session(config: HttpConfig) -> AsyncIterator[HttpSession]:
                 await session.aclose()
     if failure is not None:
         raise failure
+
+
+def _deadline(timeout: float | None) -> float:
+    return math.inf if timeout is None else anyio.current_time() + timeout
 
 
 def _stack(config: HttpConfig, spawn: Spawn) -> WatchingTransport:

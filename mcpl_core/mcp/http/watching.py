@@ -69,6 +69,7 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         session_id: as the server issued it.
         watched: what was seen so far.
         negotiation: the latest exchange of each method of the negotiation.
+        resumes: broken streams of events are resumed, as they are in the handshake era.
         on_lost: called when a message of the negotiation got no answer, or one that says "not now".
     """
 
@@ -90,6 +91,7 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         self._open: dict[Id, Exchange] = {}
         self.session_id: str | None = None
         self.watched = Watched()
+        self.resumes = True
         self.negotiation: dict[str, Exchange] = {}
         self.on_lost: Callable[[], None] = lambda: None
 
@@ -236,7 +238,7 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
                     await response.aclose()
         if answer is None and reader.too_long:
             raise TransportError(f"an event has more than {self._limit} bytes")
-        if answer is None and reader.last_id:
+        if answer is None and reader.last_id and self.resumes:
             # The SDK asks for the rest of the stream.
             return _resumable(response, reader)
         return _told(response, id, answer)

@@ -13,7 +13,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from mcpl_core.errors import ConnectionClosedError, MethodNotFound, RpcError, UnencodableError
+from mcpl_core.errors import ConnectionClosedError, MessageTooLargeError, MethodNotFound, RpcError, UnencodableError
 from mcpl_core.mcp.http.channel import Channel
 from mcpl_core.mcp.http.exchange import CallLog, Exchange
 from mcpl_core.mcp.http.quiet import LOUD_LOGGERS, quiet
@@ -69,7 +69,7 @@ async def channel(**handlers: Callable[[Any], Any]) -> AsyncIterator[Ends]:
     named = {name.replace("__", "/"): handler for name, handler in handlers.items()}
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
-        made = Channel(read, write, watch, tasks.start_soon, named)
+        made = Channel(read, write, watch, tasks.start_soon, named, 10_000)
         tasks.start_soon(made.pump)
         try:
             yield Ends(made, watch, to_us, from_us)
@@ -157,6 +157,13 @@ async def test_params_without_a_json_form_go_nowhere() -> None:
     async with channel() as ends:
         with pytest.raises(UnencodableError):
             await ends.channel.attempt("x", {"a": float("inf")}, {}, exchange())
+        with pytest.raises(MessageTooLargeError):
+            await ends.channel.attempt("x", {"a": "x" * 10_000}, {}, exchange())
+        for params in ({"a": object()}, {"a": "\ud800"}):
+            with pytest.raises(UnencodableError):
+                await ends.channel.notify("notifications/x", params, {})
+        with pytest.raises(MessageTooLargeError):
+            await ends.channel.notify("notifications/x", {"a": "x" * 10_000}, {})
         assert ends.watch.open == {}
         assert ends.from_us.statistics().current_buffer_used == 0
 
@@ -283,6 +290,19 @@ async def test_the_server_s_requests_are_answered_from_wherever_they_come() -> N
     assert sum(change for _, change in began) == 0
 
 
+@pytest.mark.parametrize("value", [float("nan"), "\ud800", object(), "x" * 10_000])
+async def test_answers_that_cannot_be_written_are_errors(value: Any) -> None:
+    def refuse(params: Any) -> dict[str, Any]:
+        raise RpcError(-1, "no", {"a": value})
+
+    async with channel(roots__list=lambda params: {"a": value}, elicitation__create=refuse) as ends:
+        await ends.say(JSONRPCRequest(jsonrpc="2.0", id=1, method="roots/list"))
+        assert (await ends.sent()).error.code == -32603
+        await ends.say(JSONRPCRequest(jsonrpc="2.0", id=2, method="elicitation/create"))
+        answer = await ends.sent()
+        assert (answer.error.code, answer.error.data) == (-1, None)
+
+
 async def test_the_sdk_s_tasks_know_whose_message_they_carry(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
@@ -294,7 +314,7 @@ async def test_the_sdk_s_tasks_know_whose_message_they_carry(caplog: pytest.LogC
             raise NotImplementedError
 
     watch: Any = Watch()
-    made = Channel(Stream(), Stream(), watch, lambda job: None, {})
+    made = Channel(Stream(), Stream(), watch, lambda job: None, {}, 1000)
     with quiet():
         await made.notify("notifications/x", None, {})
     assert "canary" not in caplog.text

@@ -141,6 +141,19 @@ async def test_nobody_is_there(era: str) -> None:
     assert isinstance(caught.value.reason, TransportError)
 
 
+async def test_a_handshake_has_a_bound() -> None:
+    async with serving(hanging("initialize")) as server:
+        with pytest.raises(ConnectionTimeoutError) as caught:
+            async with opened(server, timeout=0.05):
+                pass
+        assert (caught.value.method, caught.value.timeout) == ("initialize", 0.05)
+
+
+async def test_a_handshake_need_have_no_bound() -> None:
+    async with serving(ScriptedServer()) as server, opened(server, timeout=None) as session:
+        assert await session.request("tools/list")
+
+
 async def test_an_outage_says_nothing_about_the_era() -> None:
     async with serving(answering("server/discover", Reset())) as server:
         with pytest.raises(ConnectionClosedError) as caught:

@@ -112,6 +112,11 @@ async def test_a_stream_that_can_be_resumed_is_left_to_the_sdk() -> None:
     assert exchange.answer is None
     assert await response.aread() == b"id: e1\nretry: 5\ndata:\n\n"
     assert response.headers["content-type"] == "text/event-stream"
+    watch = watching(httpx2.Response(200, headers=EVENTS, content=b"id: e1\nretry: 5\n\n"))
+    watch.resumes = False
+    exchange, response = await ask(watch)
+    assert exchange.answer is None
+    assert response.headers["content-type"] == "application/json"
 
 
 async def test_the_rest_of_a_broken_stream_may_come_on_another_one() -> None:
