@@ -14,6 +14,7 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from mcpl_core import McplConnection
+from mcpl_core.cli import main
 from tests.server.raw_host import Lines, hosted, spawned
 
 pytestmark = pytest.mark.anyio
@@ -192,3 +193,23 @@ def test_the_read_only_host_searches_and_nothing_else(tmp_path: Path) -> None:
     refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (refused.returncode, refused.stderr.strip()) == (1, "mcp_pin_invalid")
     assert len(refused.stdout.splitlines()) == 1
+
+
+# -- approved_writes.py
+
+
+def test_a_note_is_written_once_somebody_approved_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def start() -> list[str]:
+        anyio.run(load("approved_writes").main, tmp_path)
+        return capsys.readouterr().out.split()
+
+    notes = tmp_path / "notes.txt"
+    waits, *decision = start()
+    assert waits == "waits:"
+    assert start()[1:] == decision
+    assert not notes.exists()
+    store = str(tmp_path / "approvals.db")
+    assert main(["approvals", "decide", "--store", store, *decision, "--principal", "bob", "--key", "k"]) == 0
+    capsys.readouterr()
+    assert [start(), start()] == [["done:", "committed"]] * 2
+    assert notes.read_text(encoding="utf-8") == "buy bread\n"

@@ -317,6 +317,18 @@ class ApprovalRecord:
             self.decision.decided_at_ms,
         )
 
+    def command(self, decision: Verdict, command_key: str) -> DecisionCommand:
+        """The decision of somebody who looked at this revision.
+
+        Args:
+            decision: ``approve`` or ``reject``.
+            command_key: names the decision.
+
+        Raises:
+            InvalidValueError: the decision or the key is none.
+        """
+        return DecisionCommand(self.approval_id, self.revision, self.intent.digest, command_key, decision)
+
     def to_json(self) -> dict[str, Any]:
         """The plain JSON object, with the digest of the intent."""
         return {"intentDigest": self.intent.digest} | write_fields(self, _RECORD)

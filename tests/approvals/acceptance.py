@@ -35,7 +35,6 @@ from mcpl_core.approvals import (
     ApprovalStore,
     Checkpoint,
     Clock,
-    DecisionCommand,
     DurableWrites,
     Idempotency,
     Outcome,
@@ -128,8 +127,7 @@ class Host:
 
     async def approve(self, approval_id: str) -> None:
         record = await self.gateway.get(approval_id)
-        command = DecisionCommand(approval_id, record.revision, record.intent.digest, "decision-1", "approve")
-        await self.gateway.decide(command, principal_id="bob")
+        await self.gateway.decide(record.command("approve", "decision-1"), principal_id="bob")
 
     async def dispatch(self, owner: str) -> Outcome:
         lease = await self.ledger.acquire(RUN, owner)

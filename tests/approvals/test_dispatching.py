@@ -52,6 +52,7 @@ async def test_an_approved_call_is_made_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-6")
 async def test_a_receipt_outlives_everything(tmp_path: Path) -> None:
     async with host_at(tmp_path) as host:
         lease, record = await host.approved()
@@ -216,6 +217,7 @@ async def test_an_approval_of_another_call_does_not_help(tmp_path: Path) -> None
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("member", ["binding_id", "binding_revision", "scope_id", "scope_revision", "effect"])
+@pytest.mark.spec("R-approvals-1")
 async def test_whatever_changes_in_the_authority_makes_the_approval_void(tmp_path: Path, member: str) -> None:
     async with host_at(tmp_path) as host:
         lease, record = await host.approved()
@@ -262,6 +264,7 @@ def _stale() -> CatalogMonitor:
         ("mcp_connection_closed", "unsent"),
     ],
 )
+@pytest.mark.spec("R-approvals-5")
 async def test_a_rejection_before_sending_frees_the_approval(tmp_path: Path, code: Any, how: str) -> None:
     async with host_at(tmp_path) as host:
         lease, record = await host.approved()
@@ -349,6 +352,7 @@ UNKNOWN: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("how", UNKNOWN)
+@pytest.mark.spec("R-approvals-5")
 async def test_what_proves_nothing_leaves_the_claim(tmp_path: Path, how: str) -> None:
     code, answer = UNKNOWN[how]
     async with host_at(tmp_path) as host:
@@ -446,6 +450,7 @@ async def test_one_of_many_that_dispatch_at_once(tmp_path: Path) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("settled", ["released", "done", "claimed again"])
 @pytest.mark.parametrize("late", ["committed", "not_started", "unknown"])
+@pytest.mark.spec("R-approvals-7")
 async def test_an_answer_that_comes_when_somebody_has_settled_it(tmp_path: Path, settled: str, late: str) -> None:
     """The lease ran out while the server was silent, and an operator said what became of the call."""
     answers: dict[str, Any] = {
@@ -497,6 +502,7 @@ async def test_an_answer_that_comes_when_somebody_has_settled_it(tmp_path: Path,
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-6")
 async def test_one_key_has_one_effect_across_runs(tmp_path: Path) -> None:
     keyed = tool_call(idempotency_key="invoice-7")
     async with host_at(tmp_path) as host:
@@ -515,6 +521,7 @@ async def test_one_key_has_one_effect_across_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-6")
 async def test_a_key_in_flight(tmp_path: Path) -> None:
     keyed = tool_call(idempotency_key="invoice-7")
     async with host_at(tmp_path) as host:

@@ -37,6 +37,7 @@ from tests.approvals.world import (
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-4")
 async def test_asking_saves_both_and_gives_the_run_back(tmp_path: Path) -> None:
     async with host_at(tmp_path) as host:
         run, lease = await host.ready()
@@ -54,6 +55,7 @@ async def test_asking_saves_both_and_gives_the_run_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-4")
 async def test_asking_again_finds_the_same_record_and_no_later_end(tmp_path: Path) -> None:
     async with host_at(tmp_path) as host:
         run, lease = await host.ready()
@@ -153,6 +155,7 @@ async def test_a_run_whose_approval_is_over_does_not_go_on(tmp_path: Path, how: 
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-4")
 async def test_a_run_that_moved_on_and_a_call_that_was_edited(tmp_path: Path) -> None:
     async with host_at(tmp_path) as host:
         run, lease = await host.ready()
@@ -253,6 +256,7 @@ async def test_an_approval_for_one_call_is_none_for_another(tmp_path: Path) -> N
 @pytest.mark.anyio
 @pytest.mark.parametrize("verdict", [None, False, 1, "yes", "True", object(), [True]])
 @pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.spec("R-approvals-11")
 async def test_only_true_allows(tmp_path: Path, verdict: Any, asynchronous: bool) -> None:
     async def later(*facts: Any) -> Any:
         return verdict
@@ -296,6 +300,7 @@ async def test_an_authorizer_that_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-11")
 async def test_no_transaction_is_open_while_somebody_is_asked(tmp_path: Path) -> None:
     """Everything is looked at again after the authorizer answered."""
     host: Host
@@ -344,6 +349,7 @@ async def test_the_configuration_at_the_decision(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-12")
 async def test_the_preview_that_was_seen(tmp_path: Path) -> None:
     async with host_at(tmp_path) as host:
         run, lease = await host.ready()
@@ -389,6 +395,7 @@ async def test_the_last_moment(tmp_path: Path, after: int) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-3")
 async def test_a_clock_that_goes_back_revives_nothing(tmp_path: Path) -> None:
     async with host_at(tmp_path) as host:
         run, lease = await host.ready()
@@ -407,6 +414,7 @@ async def test_a_clock_that_goes_back_revives_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-3")
 async def test_a_time_that_was_only_seen_in_this_process_counts_too(tmp_path: Path) -> None:
     async with host_at(tmp_path) as host:
         run, lease = await host.ready()
@@ -510,6 +518,7 @@ async def test_the_steps_of_asking_and_deciding(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("step", ["prepare.record_saved", "prepare.checkpoint_saved"])
+@pytest.mark.spec("R-approvals-4")
 async def test_intent_and_checkpoint_are_saved_together_or_not_at_all(tmp_path: Path, step: str) -> None:
     def cut(at: str) -> None:
         if at == step:

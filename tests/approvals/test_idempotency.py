@@ -94,6 +94,7 @@ async def test_two_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("end", [Outcome("unknown", None, "mcp_timeout"), RuntimeError("broken")])
+@pytest.mark.spec("R-approvals-8")
 async def test_what_is_not_known_is_not_tried_again(tmp_path: Path, end: Any) -> None:
     async with host_at(tmp_path) as host:
         if isinstance(end, Outcome):
@@ -131,6 +132,7 @@ async def test_what_was_never_begun_frees_its_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-8")
 async def test_a_receipt_answers_until_it_expires(tmp_path: Path) -> None:
     operation = Operation()
     async with host_at(tmp_path) as host:

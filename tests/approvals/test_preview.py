@@ -52,6 +52,7 @@ def test_it_shows_the_exact_call() -> None:
     ]
 
 
+@pytest.mark.spec("R-approvals-12")
 def test_the_hash_is_that_of_what_is_seen() -> None:
     preview = preview_of(record())
     assert preview.digest == sha256(preview.text.encode()).hexdigest()
@@ -60,6 +61,7 @@ def test_the_hash_is_that_of_what_is_seen() -> None:
 @pytest.mark.parametrize(
     "text", ["\x1b[2J", "a\nrun           other", "\x7f", "\u202eevil", "\u200b", "\x9b31m", "é", "\U0001f600", "\r"]
 )
+@pytest.mark.spec("R-approvals-12")
 def test_nothing_that_a_terminal_acts_upon(text: str) -> None:
     for made in (record(arguments={text: text}), record(tool_name=f"x{text}x")):
         shown = preview_of(made).text

@@ -37,6 +37,7 @@ async def _reconcile(host: Host, record: ApprovalRecord, **facts: Any) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("result", [FOUND, Outcome("not_started", None, "gone")])
+@pytest.mark.spec("R-approvals-7")
 async def test_with_a_known_result_the_approval_is_used_up(tmp_path: Path, result: Outcome) -> None:
     async with host_at(tmp_path) as host:
         _, record = await _unknown(host)
@@ -77,6 +78,7 @@ async def test_what_ran_out_in_the_meantime_is_not_revived(tmp_path: Path) -> No
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-7")
 async def test_only_on_an_idle_run(tmp_path: Path) -> None:
     async with host_at(tmp_path) as host:
         lease, record = await _unknown(host, idle=False)
@@ -89,6 +91,7 @@ async def test_only_on_an_idle_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-7")
 async def test_what_does_not_fit_keeps_the_claim(tmp_path: Path) -> None:
     async with host_at(tmp_path) as host:
         _, record = await _unknown(host)

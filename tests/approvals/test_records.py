@@ -95,6 +95,7 @@ def test_every_member_of_an_intent_is_needed(member: str) -> None:
         ({"arguments": {"s": object()}}, "not_json"),
     ],
 )
+@pytest.mark.spec("R-approvals-1")
 def test_what_an_intent_refuses(change: dict[str, Any], code: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         ApprovalIntent.from_json(INTENT | change)
@@ -148,18 +149,21 @@ def _digest(value: Any) -> str:
     return sha256(b"purra.json-identity/v1\n" + _text(value).encode()).hexdigest()
 
 
+@pytest.mark.spec("R-approvals-1")
 def test_the_digest_of_an_intent() -> None:
     assert intent().digest == _digest({"profile": "purra.approval-intent/v1", "intent": INTENT})
     # The number itself, so that no change of the rule goes unseen.
     assert intent().digest == "8280c5cf5581476bdc43223e342978804bfd150583b1082dd02807d91f1040ff"
 
 
+@pytest.mark.spec("R-approvals-1")
 def test_the_id_of_an_approval() -> None:
     key = {"profile": "purra.approval-key/v1", "runId": "run-1", "toolCallId": "call-1"}
     assert approval_id_of("run-1", "call-1") == _digest(key)
 
 
 @pytest.mark.parametrize("member", INTENT)
+@pytest.mark.spec("R-approvals-1")
 def test_whatever_changes_in_an_intent_changes_its_digest(member: str) -> None:
     others: dict[str, Any] = {"effect": "write", "arguments": INTENT["arguments"] | {"count": 2}}
     if member != "schemaVersion":
@@ -268,6 +272,12 @@ def test_what_a_record_refuses(change: dict[str, Any], code: str) -> None:
 def test_constructors_check_too(make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidValueError):
         make()
+
+
+def test_the_command_of_who_looked() -> None:
+    assert record().command("approve", "key") == command()
+    with pytest.raises(InvalidValueError):
+        record().command("maybe", "key")  # type: ignore[arg-type]
 
 
 def test_the_receipt_of_a_decision() -> None:

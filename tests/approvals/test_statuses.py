@@ -16,11 +16,13 @@ def test_there_are_five() -> None:
     assert STATUSES == ("pending", "approved", "rejected", "expired", "canceled")
 
 
+@pytest.mark.spec("R-approvals-2")
 def test_terminal_statuses_stay() -> None:
     final: list[Status] = ["rejected", "expired", "canceled"]
     assert [following(status, step) for status in final for step in STEPS] == [None] * 12
 
 
+@pytest.mark.spec("R-approvals-2")
 def test_an_approval_can_only_run_out() -> None:
     assert {step: following("approved", step) for step in STEPS} == {
         "approve": None,
@@ -32,6 +34,7 @@ def test_an_approval_can_only_run_out() -> None:
 
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.spec("R-approvals-2")
 def test_what_was_used_never_changes(status: Status, step: Step) -> None:
     assert following(status, step, used=True) is None
 

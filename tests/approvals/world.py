@@ -229,7 +229,7 @@ def checkpoint(call: ToolCall | None = None, run_id: str = "run", **changes: Any
 
 
 def command(record: ApprovalRecord, decision: Verdict = "approve", *, key: str = "key") -> DecisionCommand:
-    return DecisionCommand(record.approval_id, record.revision, record.intent.digest, key, decision)
+    return record.command(decision, key)
 
 
 APPROVAL_ID = approval_id_of("run", "call")

@@ -217,6 +217,7 @@ def test_settling_what_does_not_fit(command: Command, tmp_path: Path) -> None:
     assert json.loads(command("show", record.approval_id, "--json"))["effect"] == "unknown"
 
 
+@pytest.mark.spec("R-approvals-12")
 def test_nothing_of_a_model_acts_upon_the_terminal(command: Command) -> None:
     record = command.proposed(f"run{EVIL}x", arguments={"value": EVIL})
     for text in (command("list"), command("show", record.approval_id), command("list", "--json")):

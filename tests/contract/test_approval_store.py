@@ -188,6 +188,7 @@ async def test_approvals_are_off_until_they_are_enabled(database: Database) -> N
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("what", ["run", "claim"])
+@pytest.mark.spec("R-approvals-9")
 async def test_they_are_not_enabled_while_something_is_open(database: Database, what: str) -> None:
     with anyio.fail_after(LIMIT):
         async with database.open(activated=False) as store:
@@ -209,6 +210,7 @@ async def test_enabling_what_another_host_enabled_goes_on_for_both(database: Dat
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-9")
 async def test_a_writer_that_does_not_know_the_format_writes_nothing(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +262,7 @@ async def test_a_damaged_record_is_refused(database: Database, damage: str) -> N
 
 
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-10")
 async def test_two_hosts_take_turns(database: Database) -> None:
     """A counter in a run's epoch: no increment of the two is lost."""
 

@@ -60,6 +60,7 @@ async def test_a_connection_that_is_lost_is_made_anew(database: Database) -> Non
 
 @needs_postgres
 @pytest.mark.anyio
+@pytest.mark.spec("R-approvals-10")
 async def test_a_host_that_does_not_let_go(database: Database) -> None:
     with anyio.fail_after(LIMIT):
         async with database.open() as first:
