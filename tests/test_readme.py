@@ -28,13 +28,21 @@ def _run(folder: Path, name: str) -> list[str]:
 
 
 def test_the_programs_are_found_and_short() -> None:
-    assert sorted(PROGRAMS) == ["authority.py", "bare.py", "host.py", "mcp_both_ways.py", "memory_server.py"]
+    assert sorted(PROGRAMS) == [
+        "authority.py",
+        "bare.py",
+        "host.py",
+        "mcp_both_ways.py",
+        "memory_server.py",
+        "toolset_host.py",
+    ]
     lines = {name: len([line for line in text.splitlines() if line.strip()]) for name, text in PROGRAMS.items()}
     assert lines["authority.py"] <= 25
     assert lines["host.py"] <= 25
     assert lines["memory_server.py"] <= 25
     assert lines["bare.py"] <= 25
     assert lines["mcp_both_ways.py"] <= 25
+    assert lines["toolset_host.py"] <= 30
 
 
 def test_the_host_talks_to_the_server(folder: Path) -> None:
@@ -59,3 +67,7 @@ def test_a_read_is_called_under_authority(folder: Path) -> None:
         'alice None {"text":["[\\"a page about owls\\"]"],"structured":{"result":["a page about owls"]}}',
         'mallory mcp_scope_denied {"text":[],"structured":null}',
     ]
+
+
+def test_a_host_follows_what_is_visible(folder: Path) -> None:
+    assert _run(folder, "toolset_host.py") == ["[] ['house__open_it']", "[] ['house__close_it']"]

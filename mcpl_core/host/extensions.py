@@ -7,16 +7,12 @@ same grants; it widens nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from anyio.abc import TaskGroup
 from msgspec import Raw
 
 from ..errors import LocalProtocolError
-
-if TYPE_CHECKING:
-    from .link import ServerLink
-    from .session import HostSession
 
 __all__ = (
     "HostExtension",
@@ -32,6 +28,7 @@ class HostExtension:
     """A part. Subclasses say what they need; all of it may be left as it is.
 
     The functions are plain ones, called in the event loop. What they raise is reported, and nothing else comes of it.
+    ``session`` is a ``HostSession``, ``link`` the ``ServerLink`` of one.
     """
 
     @property
@@ -44,18 +41,18 @@ class HostExtension:
         """Handlers of further methods that a server sends; as ``HostHandlers.others``."""
         return {}
 
-    def ready(self, session: HostSession) -> Callable[[], Awaitable[None]] | None:
+    def ready(self, session: Any) -> Callable[[], Awaitable[None]] | None:
         """A session is ready; nobody else knows yet, and nothing was asked of its server. What is returned is run
         beside the session, and cancelled when its connection closed."""
         return None
 
-    def grant_changed(self, session: HostSession) -> None:
+    def grant_changed(self, session: Any) -> None:
         """What the server of a session may do changed, or may have; also before the session is ready."""
 
-    def tool_answered(self, link: ServerLink, result: Raw) -> None:
+    def tool_answered(self, link: Any, result: Raw) -> None:
         """A server answered a tool call; as its message is taken from the wire, before anything behind it is."""
 
-    def shows_tool(self, link: ServerLink, definition: Mapping[str, Any]) -> bool:
+    def shows_tool(self, link: Any, definition: Mapping[str, Any]) -> bool:
         """Whether a tool stands in the list that ``McplHost.tools`` gives."""
         return True
 
@@ -89,7 +86,7 @@ def joint_handlers(
     return _joint([others, *(extension.handlers for extension in extensions)], frozenset(), "handled")
 
 
-def start_companions(session: HostSession, tasks: TaskGroup) -> None:
+def start_companions(session: Any, tasks: TaskGroup) -> None:
     """Tells all extensions that a session is ready, and starts what they run beside it in ``tasks``."""
     for extension in session.link.hub.handlers.extensions:
         try:
@@ -103,14 +100,14 @@ def start_companions(session: HostSession, tasks: TaskGroup) -> None:
             )
 
 
-async def _accompany(session: HostSession, companion: Callable[[], Awaitable[None]]) -> None:
+async def _accompany(session: Any, companion: Callable[[], Awaitable[None]]) -> None:
     try:
         await companion()
     except Exception as exc:
         session.connection.report(exc)
 
 
-def tell_grant_changed(session: HostSession) -> None:
+def tell_grant_changed(session: Any) -> None:
     """Tells all extensions that the grant of a session changed."""
     for extension in session.link.hub.handlers.extensions:
         try:
@@ -119,7 +116,7 @@ def tell_grant_changed(session: HostSession) -> None:
             session.connection.report(exc)
 
 
-def tell_tool_answered(link: ServerLink, result: Raw) -> None:
+def tell_tool_answered(link: Any, result: Raw) -> None:
     """Tells all extensions of the result of a tool call."""
     for extension in link.hub.handlers.extensions:
         try:
