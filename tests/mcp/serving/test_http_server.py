@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from mcpl_core.mcp.serving import (
@@ -23,6 +24,7 @@ from mcpl_core.mcp.serving import (
     http_transport,
     serve_tools,
 )
+from mcpl_core.mcp.transports import Consent
 from tests.mcp.serving.clients import LIMIT, MODERN, Reply, call_body, modern_headers, post
 
 sdk = pytest.importorskip("mcp.client")
@@ -435,6 +437,48 @@ async def test_stopping_gives_calls_their_grace_and_then_cancels_them() -> None:
         assert ended.is_set()
         await handle.wait_closed()
         tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_stopping_waits_for_calls_that_end_in_time(era: str) -> None:
+    began, release = anyio.Event(), anyio.Event()
+    replies: list[Reply] = []
+
+    async def run(arguments: Any, call: ToolCall) -> str:
+        began.set()
+        await release.wait()
+        return "in time"
+
+    async with served(ServedTool("wait", run)) as handle, anyio.create_task_group() as tasks:
+
+        async def asking() -> None:
+            params = {"name": "wait"}
+            if era == "modern":
+                replies.append(await modern(handle.port, "tools/call", params, "wait"))
+            else:
+                replies.append(await legacy(handle.port, "tools/call", params))
+
+        tasks.start_soon(asking)
+        await began.wait()
+        tasks.start_soon(handle.close)
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        release.set()
+    assert replies[0].message["result"]["content"][0]["text"] == "in time"
+
+
+async def test_a_link_to_consent_is_not_for_the_caller() -> None:
+    async def provider(request: Any) -> Consent:
+        return Consent("https://accounts.example/CANARY")
+
+    async with served(ServedTool("t", lambda arguments, call: "x", needs=("mail",)), credentials=provider) as handle:
+        for reply in (
+            await legacy(handle.port, "tools/call", {"name": "t"}),
+            await modern(handle.port, "tools/call", {"name": "t"}, "t"),
+        ):
+            assert reply.message["result"]["isError"] is True
+            assert "mail" in reply.message["result"]["content"][0]["text"]
+            assert b"CANARY" not in reply.body
 
 
 async def test_secrets_are_in_no_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpl_core.errors import LocalProtocolError
 from mcpl_core.mcp.serving import (
@@ -79,6 +82,12 @@ def test_a_resource_is_listed_with_what_it_has() -> None:
 )
 def test_a_template_matches_one_segment_for_each_variable(template: str, uri: str, variables: Any) -> None:
     assert Resource("r", template, read).match(uri) == variables
+
+
+@given(st.text(min_size=1).filter(lambda text: text.isprintable()))
+def test_a_template_gives_back_what_was_put_in(value: str) -> None:
+    resource = Resource("r", "mem://{id}/data", read)
+    assert resource.match(f"mem://{quote(value, safe='')}/data") == {"id": value}
 
 
 def test_a_variable_stands_once() -> None:

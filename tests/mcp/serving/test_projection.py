@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from mcpl_core.mcp.serving import ServingRefusedError, ToolCall, ToolDefinition, adapt_tools, project_tool_definition
+from mcpl_core.mcp.serving import (
+    ServedTool,
+    ServingRefusedError,
+    ToolCall,
+    ToolDefinition,
+    adapt_tools,
+    project_tool_definition,
+)
 from mcpl_core.mcp.serving.tools import tool_entry
 from tests.mcp.serving.clients import runner
 
@@ -43,6 +50,11 @@ def test_the_wire_has_three_members_and_the_rest_stays_inside() -> None:
     tool = adapt_tools(Runtime([FULL]))["full"]
     assert tool_entry(tool) == {"name": "full", "description": "All of it", "inputSchema": {"type": "object"}}
     assert tool.definition is FULL
+
+
+def test_a_registered_tool_is_the_same_on_the_wire() -> None:
+    registered = ServedTool("full", lambda arguments, call: None, FULL.description, FULL.input_schema)
+    assert json.dumps(tool_entry(registered)) == json.dumps(tool_entry(adapt_tools(Runtime([FULL]))["full"]))
 
 
 @pytest.mark.parametrize("kind", ["list", "mapping", "registry"])
