@@ -30,8 +30,6 @@ def broken_bound(value: Any) -> BoundFault | None:
     # Level by level: the memory is that of one level, and nothing recurses.
     while level:
         seen += len(level)
-        if seen > MOST_VALUES:
-            return "too-many-values"
         below: list[Any] = []
         containers = 0
         for each in level:

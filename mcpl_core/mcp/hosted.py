@@ -114,7 +114,11 @@ class HostedRawSession:
         return result
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
-        """See ``RawSession.notify``."""
+        """See ``RawSession.notify``.
+
+        Raises:
+            LocalProtocolError: it is none that the host sends.
+        """
         await self._session.notify(method, params)
 
     def on_notification(self, callback: Callable[[str, Any], None]) -> Callable[[], None]:

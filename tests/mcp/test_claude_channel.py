@@ -169,7 +169,7 @@ async def bridged(channel: ClaudeChannel, events: Any) -> AsyncIterator[Claude]:
 
 
 async def test_the_wire_is_what_claude_code_reads() -> None:
-    events = Events(push(), said())
+    events = Events(push(), ManifestReceipt(server="news", revision=None), said())
     async with bridged(ClaudeChannel("radio", "1.2", instructions="News come."), events) as claude:
         await claude.peer.send(
             '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'

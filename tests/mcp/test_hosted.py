@@ -7,7 +7,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpl_core.errors import CapabilityDenied, ConnectionClosedError, ConnectionTimeoutError, InvalidResultError
+from mcpl_core.errors import (
+    CapabilityDenied,
+    ConnectionClosedError,
+    ConnectionTimeoutError,
+    InvalidResultError,
+    LocalProtocolError,
+)
 from mcpl_core.host import DENY_ALL, HostPolicy, McplHost
 from mcpl_core.mcp.connecting import mcp_client
 from mcpl_core.mcp.errors import McpRediscoveryRequiredError
@@ -84,6 +90,12 @@ async def test_time_and_progress_are_those_of_the_host() -> None:
             await raw.next("tools/call")
         seen: list[Any] = []
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hosted.request, "tools/call", {"name": "echo"})
+            request = await raw.next("tools/call")
+            token = request["params"]["_meta"]["progressToken"]
+            progress = raw.note("notifications/progress", {"progressToken": token, "progress": 1})
+            raw.send(progress, raw.result(request, text("hi")))
+        async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: hosted.request("tools/call", {"name": "echo"}, on_progress=seen.append))
             request = await raw.next("tools/call")
             token = request["params"]["_meta"]["progressToken"]
@@ -94,7 +106,7 @@ async def test_time_and_progress_are_those_of_the_host() -> None:
         assert seen == [{"progressToken": token, "progress": 1, "total": 2}]
 
 
-async def test_notifications_are_heard_and_sent() -> None:
+async def test_notifications_are_heard_and_sent_by_the_hosts_rules() -> None:
     heard: list[Any] = []
     async with embedded(TOOLS) as (raw, session):
         hosted = HostedRawSession(session)
@@ -105,6 +117,8 @@ async def test_notifications_are_heard_and_sent() -> None:
         remove()
         raw.send(raw.note("notifications/tools/list_changed"))
         await raw.settled()
+        with pytest.raises(LocalProtocolError):
+            await hosted.notify("notifications/roots/list_changed", {"a": 1})
         hosted.on_notification(lambda method, params: heard.append("late"))
         await hosted.aclose()
         raw.send(raw.note("notifications/tools/list_changed"))

@@ -14,6 +14,7 @@ from mcpl_core.errors import (
     ConnectionClosedError,
     ConnectionTimeoutError,
     InvalidResultError,
+    LocalProtocolError,
     MethodNotFound,
     RpcError,
     TransportError,
@@ -295,7 +296,30 @@ async def test_while_a_person_is_asked_no_request_runs_out_of_time() -> None:
             peer.reply(second, {})
 
 
-async def test_a_handler_that_cancels_its_task_ends_the_session_alone() -> None:
+async def test_progress_may_give_time_and_be_heard_by_nobody() -> None:
+    async with scripted() as (peer, session), anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: session.request("tools/call", {}, reset_on_progress=True))
+        request = await peer.next("tools/call")
+        token = request["params"]["_meta"]["progressToken"]
+        peer.note("notifications/progress", {"progressToken": token, "progress": 1})
+        peer.reply(request, {})
+
+
+async def test_serving_that_breaks_ends_the_session() -> None:
+    reports: list[BaseException] = []
+    async with scripted() as (_, session):
+
+        async def serve(*args: Any, **options: Any) -> None:
+            raise LocalProtocolError("broken")
+
+        session.connection.on_error(reports.append)
+        session.connection.serve = serve  # type: ignore[method-assign]
+        await session.serve()
+        await session.wait_closed()
+    assert [type(each) for each in reports] == [LocalProtocolError]
+
+
+async def test_a_handler_that_fails_is_reported_and_answered() -> None:
     async def broken(params: Any) -> Any:
         raise RuntimeError("broken")
 
