@@ -430,6 +430,7 @@ async def test_what_was_on_its_way_is_settled_and_not_sent_again() -> None:
             tasks.start_soon(call)
             await server.next("tools/call", 2)
             await server.kill()
+        await server.next("initialize", 2)
         await client.connected()
         await client.refresh()
         await anyio.wait_all_tasks_blocked()

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import pytest
 
 from mcpl_core._version import __version__
-from mcpl_core.errors import InvalidValueError
+from mcpl_core.errors import ConnectionClosedError, InvalidValueError, McplError
 from mcpl_core.mcp.client import McpClient
 from mcpl_core.mcp.connecting import CLIENT_INFO, mcp_client
-from mcpl_core.mcp.errors import McpExtraMissingError
+from mcpl_core.mcp.errors import McpExtraMissingError, McpRediscoveryRequiredError, UnknownEffectError
+from mcpl_core.mcp.http import HttpStatusError, Timing
 from mcpl_core.mcp.keeper import Reconnect
 from mcpl_core.mcp.mock import MockSession
-from mcpl_core.mcp.transports import GatewayTransport, HttpTransport, StdioTransport, WebSocketTransport
-from tests.mcp.peers import FakeServer, served
+from mcpl_core.mcp.replay import Replay, ToolReplay
+from mcpl_core.mcp.transports import GatewayTransport, HttpRequest, HttpTransport, StdioTransport, WebSocketTransport
+from tests.mcp.http.scripted_server import Reply, Reset, Script, ScriptedServer, Seen, result, serving
+from tests.mcp.peers import LIMIT, FakeServer, served, text
 from tests.mcp.test_given import Given
 
 pytestmark = pytest.mark.anyio
@@ -125,3 +133,133 @@ async def test_a_session_that_is_there_stays_its_owners() -> None:
     async with mcp_client("own", session=session) as client:
         assert await client.call("echo") == "[mock result]"
     assert await session.request("tools/list") == {"tools": session.tools}
+
+
+# -- over HTTP
+
+
+def text_result(seen: Seen, words: str) -> Reply:
+    """The answer to a call."""
+    return result(seen, text(words))
+
+
+def script(tool: dict[str, Any]) -> Script:
+    """A server with a tool, whose n-th call is answered by the n-th script."""
+    calls: list[Any] = list(tool.pop("calls", ()))
+
+    async def answer(seen: Seen) -> Reply | None:
+        if seen.rpc == "tools/list":
+            return result(seen, {"tools": [tool]})
+        if seen.rpc == "tools/call" and calls:
+            reply: Any = calls.pop(0)
+            if isinstance(reply, Exception):
+                raise reply
+            found: Reply = reply(seen) if callable(reply) else reply
+            return found
+        return None
+
+    return answer
+
+
+@asynccontextmanager
+async def over_http(tool: dict[str, Any], **options: Any) -> AsyncIterator[tuple[ScriptedServer, McpClient]]:
+    how = {key: options.pop(key) for key in ("headers", "request_hook", "credentials") if key in options}
+    at_once = Reconnect(first_delay=0.0, longest_delay=0.0)
+    with anyio.fail_after(LIMIT):
+        async with serving(ScriptedServer(script(tool))) as server:
+            kind: Any = GatewayTransport if "credentials" in how else HttpTransport
+            made = mcp_client(
+                "web", transport=kind(server.url, **how), **{"era": "handshake", "reconnect": at_once, **options}
+            )
+            async with made as client:
+                yield server, client
+
+
+async def test_a_server_over_http() -> None:
+    tool = {"name": "echo", "outputSchema": {"type": "object", "required": ["name"]}}
+    async with over_http(tool, result_mode="structured") as (server, client):
+        assert await client.call("echo", {"a": 1}) == {"name": "echo", "arguments": {"a": 1}}
+        assert client.session.server_info["name"] == "scripted"
+        outcome = await client.terminate()
+        assert (outcome.kind, outcome.status, outcome.resolved) == ("terminated", 204, True)
+        assert len(server.of("DELETE")) == 1
+
+
+async def test_closing_leaves_the_session_at_the_server() -> None:
+    async with over_http({"name": "echo"}) as (server, client):
+        await client.close()
+        assert server.of("DELETE") == []
+
+
+async def test_a_lost_request_is_no_lost_session_and_a_forgotten_one_is() -> None:
+    tool = {"name": "echo", "calls": [Reset(), lambda seen: text_result(seen, "hi"), Reply(404)]}
+    async with over_http(tool) as (server, client):
+        await client.tools()
+        with pytest.raises(ConnectionClosedError) as lost:
+            await client.call("echo")
+        assert lost.value.outcome == "no-response"
+        assert await client.call("echo") == "hi"
+        with pytest.raises(ConnectionClosedError):
+            await client.call("echo")
+        await server.wait_for(lambda: len(server.of("initialize")) == 2)
+        await client.connected()
+        with pytest.raises((McpRediscoveryRequiredError, ConnectionClosedError)):
+            await client.call("echo")
+        await client.connected()
+        await client.refresh()
+        assert len(server.of("tools/call")) == 3
+
+
+async def test_throttling_and_replay_are_handed_on() -> None:
+    delays: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        delays.append(seconds)
+
+    throttled = Reply(429, {"retry-after": "2"})
+    tool = {"name": "echo", "calls": [throttled, lambda seen: text_result(seen, "hi"), throttled, throttled, Reset()]}
+    records: list[Any] = []
+    replay = Replay(tools={"echo": ToolReplay(on=("throttle",))}, on_record=records.append)
+    timing = Timing(sleep=sleep)
+    async with over_http(tool, replay=replay, http_options={"timing": timing}) as (_, client):
+        assert await client.call("echo") == "hi"
+        assert delays == [2.0]
+        with pytest.raises(UnknownEffectError) as caught:
+            await client.call("echo")
+        assert [attempt.outcome for attempt in caught.value.attempts] == ["throttled", "throttled", "no-answer"]
+        assert (caught.value.server, caught.value.tool) == ("web", "echo")
+    assert [record.effect for record in records] == ["applied", "unknown"]
+    async with over_http({"name": "echo", "calls": [throttled]}, retry_on_throttle=False) as (server, client):
+        with pytest.raises(HttpStatusError):
+            await client.call("echo")
+        assert len(server.of("tools/call")) == 1
+
+
+async def test_no_credential_is_seen_anywhere(caplog: pytest.LogCaptureFixture) -> None:
+    async def sign(request: HttpRequest) -> dict[str, str]:
+        return {"x-signature": "canary-signature"}
+
+    async def vend(request: Any) -> dict[str, str]:
+        return {"authorization": "canary-vended"}
+
+    events: list[Any] = []
+    failures: list[BaseException] = []
+    options = {"headers": {"x-key": "canary-static"}, "request_hook": sign, "credentials": vend}
+    tool = {"name": "echo", "calls": [Reply(500), Reset(), Reply(429, {"retry-after": "9999"}), Reply(404)]}
+    with caplog.at_level(logging.DEBUG):
+        async with over_http(tool, observer=events.append, **options) as (server, client):
+            await client.tools()
+            for _ in range(4):
+                with pytest.raises(McplError) as caught:
+                    await client.call("echo")
+                failures.append(caught.value)
+            shown = [repr(client), repr(client.__dict__), repr(vars(client._keeper)), repr(client._settings)]
+        sent = server.of("tools/call")[0]
+        assert [sent.header(name) for name in ("x-key", "authorization", "x-signature")] == [
+            "canary-static", "canary-vended", "canary-signature",
+        ]  # fmt: skip
+    texts = [caplog.text, repr(events), *shown]
+    for failure in failures:
+        texts += ["".join(traceback.format_exception(failure)), repr(failure), repr(vars(failure))]
+    assert [each for each in texts if "canary" in each] == []
+    assert len(failures) == 4

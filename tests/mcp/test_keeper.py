@@ -164,6 +164,15 @@ async def test_a_session_that_nothing_watches_is_given_up_by_its_users() -> None
         assert keeper.session is world.sessions[1]
 
 
+async def test_a_session_that_tells_of_its_end_is_not_given_up_over_one_request() -> None:
+    world = World()
+    async with kept(world) as keeper:
+        keeper.lost(keeper.session, TransportError("one request"))
+        await anyio.wait_all_tasks_blocked()
+        assert keeper.session is world.sessions[0]
+        assert keeper.failure is None
+
+
 async def test_the_first_failure_is_the_callers() -> None:
     world = World()
     world.failures = [TransportError("nobody")]
