@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from ...errors import ConnectionTimeoutError, InvalidResultError
+from ...errors import ConnectionTimeoutError
 from ...protocol.method import PROGRESS, TOOLS_CALL, TOOLS_LIST
 from ..budgets import TimeBudget
 from ..errors import McpReplayUnavailableError, UnknownEffectError
@@ -179,11 +179,10 @@ class CallRunner:
             if method == TOOLS_CALL and self._config.replay.declares(tool) and may_have_run(attempts):
                 raise UnknownEffectError(self._config.name, tool, attempts) from verdict.error
             raise verdict.error
-        if verdict.result is None:
-            raise InvalidResultError(method, "there is no result")
+        result = verdict.result or {}
         if method == TOOLS_LIST:
-            self._stamp.learn(verdict.result)
-        return verdict.result
+            self._stamp.learn(result)
+        return result
 
     # -- time
 

@@ -23,6 +23,7 @@ from msgspec import UNSET, UnsetType
 from ...errors import (
     ConnectionClosedError,
     ConnectionTimeoutError,
+    InvalidResultError,
     McplError,
     RemoteProtocolError,
     TransportError,
@@ -335,10 +336,15 @@ class HttpSession:
         error = getattr(leaf, "error", None)
         if type(leaf).__name__ == "MCPError" and error is not None:
             return rpc_error(error.code, error.message, error.data)
-        if not self._ready.is_set() and isinstance(leaf, RuntimeError):
-            return RemoteProtocolError("the server and this client have no protocol version in common")
+        if not self._ready.is_set() and self._negotiated("initialize"):
+            return InvalidResultError("initialize", f"the answer is not understood ({type(leaf).__name__})")
         what = "was cancelled" if leaf is None else f"failed ({type(leaf).__name__})"
         return TransportError(f"the HTTP transport {what}")
+
+    def _negotiated(self, method: str) -> bool:
+        """Whether the server answered this message of the negotiation with a result."""
+        seen = self._watch.negotiation.get(method) if hasattr(self, "_watch") else None
+        return seen is not None and isinstance(seen.answer, Success)
 
     def _lost_negotiation(self) -> Exception | None:
         """What became of the message of the negotiation that failed, where that says more than the SDK."""

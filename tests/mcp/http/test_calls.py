@@ -538,24 +538,39 @@ async def test_progress_that_does_not_grow_extends_nothing(value: Any) -> None:
     assert caught.value.timeout in (15, 25)
 
 
+async def ask_a_person(channel: PacedChannel) -> None:
+    """Between the first second and the hundred and first; what is no question to a person has no part in it."""
+    await anyio.sleep(1)
+    channel.on_handling("roots/list", 1)
+    channel.on_handling("elicitation/create", 1)
+    channel.on_handling("sampling/createMessage", 1)
+    channel.on_handling("sampling/createMessage", -1)
+    await anyio.sleep(100)
+    channel.on_handling("elicitation/create", -1)
+    channel.on_handling("roots/list", -1)
+
+
 @jumping
 async def test_the_clock_stands_still_while_a_person_is_asked() -> None:
-    channel = PacedChannel(1)
+    channel, began = PacedChannel(20), anyio.current_time()
     calls = runner(channel)
     how: dict[str, Any] = {"on_progress": lambda params: None, "reset_on_progress": False, "max_total": None}
-
-    async def ask() -> None:
-        await anyio.sleep(1)
-        channel.on_handling("roots/list", 1)
-        channel.on_handling("elicitation/create", 1)
-        await anyio.sleep(100)
-        channel.on_handling("elicitation/create", -1)
-        channel.on_handling("roots/list", -1)
-
-    channel.steps = 10
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(ask)
-        assert await calls.run("x/long", None, timeout=15, **how) == {"done": True}
+        tasks.start_soon(ask_a_person, channel)
+        with pytest.raises(ConnectionTimeoutError):
+            await calls.run("x/long", None, timeout=8, **how)
+        assert anyio.current_time() - began == pytest.approx(108)
+
+
+@jumping
+async def test_a_request_that_begins_while_a_person_is_asked_has_its_whole_time_afterwards() -> None:
+    channel = PacedChannel(6)
+    calls = runner(channel)
+    how: dict[str, Any] = {"on_progress": lambda params: None, "reset_on_progress": False, "max_total": None}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask_a_person, channel)
+        await anyio.sleep(50)
+        assert await calls.run("x/late", None, timeout=15, **how) == {"done": True}
 
 
 @jumping

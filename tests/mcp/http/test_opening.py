@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, JSONRPCResponse
 
-from mcpl_core.errors import ConnectionTimeoutError
+from mcpl_core.errors import ConnectionClosedError, ConnectionTimeoutError, TransportError
 from mcpl_core.mcp import McpReplayUnavailableError
 from mcpl_core.mcp.http import RetrySettings, open_session
 from mcpl_core.mcp.http.config import HttpConfig
@@ -143,6 +143,12 @@ def stub_sdk(post: Callable[[httpx2.AsyncClient, JSONRPCRequest], Any]) -> Any:
         write, from_us = anyio.create_memory_object_stream[SessionMessage](8)
 
         async def answer() -> None:
+            try:
+                await speak()
+            except anyio.ClosedResourceError:
+                await to_us.aclose()
+
+        async def speak() -> None:
             async for item in from_us:
                 if isinstance(item.message, JSONRPCRequest):
                     await post(http_client, item.message)
@@ -202,6 +208,20 @@ async def test_a_replay_policy_that_this_way_cannot_keep(way: Any, reason: str) 
     # Without the policy the SDK's word is taken.
     async with opened("http://127.0.0.1:9/mcp", sdk=stub_sdk(unwatched), carrier=Accepting) as session:
         assert await session.request("tools/call", CALL) == {"content": [], "tools": []}
+
+
+async def test_a_transport_that_ends_by_itself_ends_the_session() -> None:
+    async def end(client: httpx2.AsyncClient, message: JSONRPCRequest) -> None:
+        if message.method == "tools/list":
+            raise anyio.ClosedResourceError
+
+    sdk = stub_sdk(end)
+    async with opened("http://127.0.0.1:9/mcp", sdk=sdk) as session:
+        with pytest.raises(ConnectionClosedError) as caught:
+            await session.request("tools/list")
+        assert caught.value.outcome == "no-response"
+        assert isinstance(caught.value.reason, TransportError)
+        assert await session.wait_closed() is caught.value.reason
 
 
 # -- secrets

@@ -100,13 +100,53 @@ async def test_the_modern_era_alone_is_not_the_handshake() -> None:
                 pass
 
 
-async def test_a_version_that_nobody_speaks() -> None:
-    async with serving(answering("initialize", lambda seen: result(seen, {
-        "protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": {"name": "n", "version": "1"},
-    }))) as server:  # fmt: skip
-        with pytest.raises(RemoteProtocolError):
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": {"name": "n", "version": "1"}},
+        {"protocolVersion": "2025-11-25", "capabilities": {}},
+        {},
+    ],
+)
+async def test_a_handshake_that_is_not_understood(value: Any) -> None:
+    async with serving(answering("initialize", lambda seen: result(seen, value))) as server:
+        with pytest.raises(InvalidResultError) as caught:
             async with opened(server):
                 pass
+        assert caught.value.method == "initialize"
+
+
+async def test_a_carrier_that_cannot_be_made() -> None:
+    def carrier() -> Any:
+        raise RuntimeError("canary")
+
+    with pytest.raises(TransportError) as caught:
+        async with opened("http://127.0.0.1:9/mcp", carrier=carrier):
+            pass
+    assert "canary" not in str(caught.value)
+
+
+async def test_nobody_is_there_behind_tls_either() -> None:
+    async with serving(ScriptedServer()) as server:
+        url = server.url.replace("http:", "https:")
+    with pytest.raises(ConnectionClosedError) as caught:
+        async with opened(url):
+            pass
+    assert caught.value.outcome == "not-sent"
+
+
+async def test_who_is_cancelled_while_connecting_leaves_nothing_behind() -> None:
+    async with serving(hanging("initialize")) as server:
+        async with anyio.create_task_group() as tasks:
+
+            async def connect() -> None:
+                async with opened(server):
+                    pytest.fail("nobody answered")
+
+            tasks.start_soon(connect)
+            await server.wait_for(lambda: bool(server.of("initialize")))
+            tasks.cancel_scope.cancel()
+        await server.wait_for(lambda: server.open == 0 or len(server.seen) == 1)
 
 
 @pytest.mark.parametrize("era", ["auto", "handshake"])
