@@ -12,11 +12,12 @@ constant of some member tells them apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from .errors import SchemaViolation
 from .references import DRAFT_2020, Place, References, Schema, Steps
-from .sentences import SENTENCES, missing_members, unknown_members
+from .sentences import MOST_NAMES, SENTENCES, missing_members, unknown_members
 
 __all__ = ("Judge", "explain")
 
@@ -29,6 +30,8 @@ _ASSERTIONS: Final = (
 )  # fmt: skip
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _HOPS: Final = 32
+#: For one value.
+_VERDICTS: Final = 200_000
 
 
 class Judge(Protocol):
@@ -42,10 +45,41 @@ class Judge(Protocol):
         """Whether ``value`` is valid by these keywords alone, without any reference."""
         ...
 
+    def matches(self, pattern: str, name: str) -> bool:
+        """Whether the name of a member matches a pattern of the document."""
+        ...
+
 
 def explain(references: References, judge: Judge, value: Any) -> SchemaViolation:
     """The violation of a value that the whole schema refuses."""
-    return _Search(references, judge).run(value)
+    return _Search(references, _Bounded(judge)).run(value)
+
+
+class _Spent(Exception):
+    pass
+
+
+class _Bounded:
+    """A judge that gives so many verdicts and no more: finding the place must not cost much more than the check."""
+
+    def __init__(self, judge: Judge, verdicts: int = _VERDICTS) -> None:
+        self._judge = judge
+        self._left = verdicts
+
+    def _spend(self) -> Judge:
+        self._left -= 1
+        if self._left < 0:
+            raise _Spent
+        return self._judge
+
+    def fits(self, steps: Steps, value: Any) -> bool:
+        return self._spend().fits(steps, value)
+
+    def meets(self, keywords: _Object, value: Any) -> bool:
+        return self._spend().meets(keywords, value)
+
+    def matches(self, pattern: str, name: str) -> bool:
+        return self._spend().matches(pattern, name)
 
 
 class _Turn(NamedTuple):
@@ -79,7 +113,10 @@ class _Search:
             found = None
             if (path, id(schema)) not in seen:
                 seen.add((path, id(schema)))
-                found = self._look(turn.place, schema, turn.value)
+                try:
+                    found = self._look(turn.place, schema, turn.value)
+                except _Spent:
+                    return SchemaViolation(path, "", "does not fit its schema somewhere in here")
             if isinstance(found, _Turn):
                 turn, path = found, path + found.steps
                 continue
@@ -121,17 +158,15 @@ class _Search:
     def _unknown(self, place: Place, schema: _Object, value: _Object) -> _Fault | None:
         if schema.get("additionalProperties", True) is not False:
             return None
-        unknown = self._additional(schema, value)
+        unknown = list(islice(self._additional(schema, value), MOST_NAMES + 1))
         known = [*_map(schema, "properties")]
         return _Fault("additionalProperties", unknown_members(unknown, known)) if unknown else None
 
-    def _additional(self, schema: _Object, value: _Object) -> list[str]:
-        patterns = _map(schema, "patternProperties")
-        rest = [name for name in value if name not in _map(schema, "properties")]
-        return [name for name in rest if not any(self._matches(pattern, name) for pattern in patterns)]
-
-    def _matches(self, pattern: str, name: str) -> bool:
-        return self._judge.meets({"pattern": pattern}, name)
+    def _additional(self, schema: _Object, value: _Object) -> Iterator[str]:
+        properties, patterns = _map(schema, "properties"), _map(schema, "patternProperties")
+        for name in value:
+            if name not in properties and not any(self._judge.matches(pattern, name) for pattern in patterns):
+                yield name
 
     def _members(self, place: Place, schema: _Object, value: _Object) -> Iterator[_Turn]:
         for name, sub in _map(schema, "properties").items():
@@ -139,7 +174,7 @@ class _Search:
                 yield _Turn(_inside(place, sub, "properties", name), value[name], (name,))
         for pattern, sub in _map(schema, "patternProperties").items():
             for name in value:
-                if self._matches(pattern, name):
+                if self._judge.matches(pattern, name):
                     yield _Turn(_inside(place, sub, "patternProperties", pattern), value[name], (name,))
         rest = schema.get("additionalProperties")
         if isinstance(rest, dict):
@@ -235,7 +270,8 @@ class _Search:
     def _named(self, place: Place, schema: _Object, value: _Object) -> _Fault | None:
         if "propertyNames" not in schema:
             return None
-        wrong = [name for name in value if not self._judge.fits((*place.steps, "propertyNames"), name)]
+        steps = (*place.steps, "propertyNames")
+        wrong = list(islice((name for name in value if not self._judge.fits(steps, name)), MOST_NAMES + 1))
         return _Fault("propertyNames", unknown_members(wrong, [])) if wrong else None
 
     def _dependent(self, place: Place, schema: _Object, value: _Object) -> _Turn | _Fault | None:

@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-__all__ = ("SENTENCES", "brief", "missing_members", "names", "unknown_members")
+__all__ = ("MOST_NAMES", "SENTENCES", "brief", "missing_members", "names", "unknown_members")
 
 _LONGEST: Final = 60
-_MOST_NAMES: Final = 8
+#: Names that one sentence shows, of many.
+MOST_NAMES: Final = 8
 #: More bits than any number that is shown; writing out a longer one takes time.
 _MOST_BITS: Final = 128
 
@@ -35,7 +36,7 @@ def brief(value: Any) -> str:
             return _quote(value)
 
 
-def names(values: Iterable[Any], most: int = _MOST_NAMES) -> str:
+def names(values: Iterable[Any], most: int = MOST_NAMES) -> str:
     """Several values, the first ones only where there are many."""
     shown = [brief(value) for value in values]
     more = len(shown) - most
@@ -48,8 +49,13 @@ def missing_members(required: list[Any], value: dict[str, Any]) -> str:
 
 
 def unknown_members(unknown: list[str], known: list[str]) -> str:
-    """What a refused member name says; with the names that are known, for a model to choose from."""
-    return f"must not have {names(unknown)}" + (f"; known are {names(known, 20)}" if known else "")
+    """What a refused member name says; with the names that are known, for a model to choose from.
+
+    Args:
+        unknown: those that are refused; more than ``MOST_NAMES`` of them stand for any number.
+    """
+    shown = names(unknown[:MOST_NAMES]) + (" and others" if len(unknown) > MOST_NAMES else "")
+    return f"must not have {shown}" + (f"; known are {names(known, 20)}" if known else "")
 
 
 def _types(wanted: Any, value: Any) -> str:

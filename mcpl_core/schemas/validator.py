@@ -141,6 +141,8 @@ class _Judge:
         self._references = references
         self._options: dict[str, Any] = {"retriever": refuse_retrieval, "validate_formats": formats}
         self._compiled: dict[Steps, Any] = {}
+        self._patterns: dict[str, Any] = {}
+        self._registry: Any = None
         self.backtracking = False
 
     def compile(self, backtracking: bool) -> None:
@@ -175,6 +177,12 @@ class _Judge:
         """Whether ``value`` is valid by these keywords alone, without any reference."""
         return _valid(self._new(keywords), value)
 
+    def matches(self, pattern: str, name: str) -> bool:
+        """Whether the name of a member matches a pattern of the document."""
+        if pattern not in self._patterns:
+            self._patterns[pattern] = self._new({"pattern": pattern})
+        return _valid(self._patterns[pattern], name)
+
     def _compile(self, schema: Schema, patterns: Any) -> Any:
         self._options["pattern_options"] = patterns
         try:
@@ -185,11 +193,11 @@ class _Judge:
             raise SchemaError("not_schema", "it holds a lone surrogate") from None
 
     def _compile_part(self, steps: Steps) -> Any:
-        draft = getattr(self._library, self._references.dialect.removesuffix("Validator"))
-        registry = self._library.Registry(
-            [(_DOCUMENT, self._references.root.schema)], draft=draft, retriever=refuse_retrieval
-        )
-        return self._new({"$ref": f"{_DOCUMENT}#{quote(json_pointer(steps))}"}, registry=registry)
+        if self._registry is None:
+            draft = getattr(self._library, self._references.dialect.removesuffix("Validator"))
+            document = (_DOCUMENT, self._references.root.schema)
+            self._registry = self._library.Registry([document], draft=draft, retriever=refuse_retrieval)
+        return self._new({"$ref": f"{_DOCUMENT}#{quote(json_pointer(steps))}"}, registry=self._registry)
 
     def _new(self, schema: Schema, **more: Any) -> Any:
         return getattr(self._library, self._references.dialect)(schema, **self._options, **more)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpl_core.schemas import SchemaValidator, SchemaViolation
+from mcpl_core.schemas import explain as explain_module
 
 reference: Any = importlib.import_module("jsonschema")
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
@@ -158,6 +159,24 @@ def test_alternatives_that_nest_or_recur_are_told_in_time(keyword: str) -> None:
         value = [value]
     recurring = {"type": ["array", "null"], "items": {keyword: [{"$ref": "#"}, {"$ref": "#"}]}}
     assert violation(recurring, value).keyword == keyword
+
+
+def test_the_search_gives_up_where_it_would_cost_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explain_module._Bounded.__init__, "__defaults__", (50,))
+    found = violation({"properties": {"a": {"items": TEXT}}}, {"a": ["x"] * 100 + [1]})
+    assert (found.pointer, found.code) == ("/a", "schema")
+    assert violation({"properties": {"a": {"items": TEXT}}}, {"a": ["x"] * 10 + [1]}).pointer == "/a/10"
+
+
+def test_many_members_and_patterns_are_told_in_time() -> None:
+    patterns: dict[str, Any] = {f"^a{n}": TEXT for n in range(1_000)}
+    value = {f"b{n}": "x" for n in range(2_000)}
+    assert (
+        violation({"patternProperties": patterns, "additionalProperties": False}, value).keyword
+        == "additionalProperties"
+    )
+    members = {f"p{n}": TEXT for n in range(1_000)}
+    assert violation({"properties": members}, {**dict.fromkeys(members, "x"), "p999": 1}).pointer == "/p999"
 
 
 def test_no_sentence_is_long() -> None:

@@ -59,6 +59,9 @@ def test_missing_and_unknown_members_are_named() -> None:
     assert '"a"' not in missing_members(["a", "b"], {"a": 1})
     assert all(name in unknown_members(["x"], ["a", "b"]) for name in ('"x"', '"a"', '"b"'))
     assert '"x"' in unknown_members(["x"], [])
+    many = unknown_members([f"n{number}" for number in range(9)], [])
+    assert '"n7"' in many
+    assert '"n8"' not in many
 
 
 CASES: dict[str, tuple[Any, Any]] = {
