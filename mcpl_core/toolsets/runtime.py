@@ -368,18 +368,22 @@ class Runtime:
         found = self._principals.get(principal)
         if self._tasks is None or found is None or not self.instances.alive(found, key):
             raise LocalProtocolError("the instance is not open, or the server does not run")
-        self._tasks.start_soon(self._run, (principal, key), partial(function, *args))
+        scope, owner = anyio.CancelScope(), (principal, key)
+        # It may end before the task begins.
+        self._scopes.setdefault(owner, set()).add(scope)
+        self._tasks.start_soon(self._run, owner, scope, partial(function, *args))
 
-    async def _run(self, owner: tuple[str, Key], function: Callable[[], Awaitable[Any]]) -> None:
-        with anyio.CancelScope() as scope:
-            scopes = self._scopes.setdefault(owner, set())
-            scopes.add(scope)
-            try:
+    async def _run(
+        self, owner: tuple[str, Key], scope: anyio.CancelScope, function: Callable[[], Awaitable[Any]]
+    ) -> None:
+        try:
+            with scope:
                 await self._reported(function)
-            finally:
-                scopes.discard(scope)
-                if not scopes:
-                    self._scopes.pop(owner, None)
+        finally:
+            scopes = self._scopes[owner]
+            scopes.discard(scope)
+            if not scopes:
+                del self._scopes[owner]
 
     async def end_own(self, principal: str, key: Key) -> bool:
         """See ``InstanceContext.close``. In a call of the principal, it ends with the call."""
