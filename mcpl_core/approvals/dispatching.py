@@ -74,7 +74,8 @@ async def dispatch(
     """
     approval_id = approval_id_of(lease.run_id, call.call_id)
     gateway.on_step("dispatch.begun")
-    claimed = await gateway.store.write(lambda tx: _claim(gateway, tx, approval_id, lease, call, find))
+    binding = _binding(_current(find, call.tool_name))
+    claimed = await gateway.store.write(lambda tx: _claim(gateway, tx, approval_id, lease, call, binding))
     if isinstance(claimed, str):
         refuse(claimed)
     if isinstance(claimed, Outcome):
@@ -83,13 +84,23 @@ async def dispatch(
     return await _send(gateway, claimed, lease, find, agent_id)
 
 
+def _current(find: FindRegistration, name: str) -> WriteRegistration | None:
+    found = find(name)
+    # Tools of one catalog may share an authority, and never a name.
+    return found if found is not None and found.local_name == name else None
+
+
+def _binding(registration: WriteRegistration | None) -> dict[str, str] | None:
+    return None if registration is None else registration.approval_binding.to_json()
+
+
 def _claim(
     gateway: ApprovalGateway,
     tx: Transaction,
     approval_id: str,
     lease: RunLease,
     call: ToolCall,
-    find: FindRegistration,
+    binding: dict[str, str] | None,
 ) -> _Claimed | Outcome | ApprovalCode:
     facts = replace(load_facts(tx, lease.run_id, approval_id, gateway.clock()), lease=lease, call=call)
     code = first_refusal(facts, REPLAY_CHECKS)
@@ -97,8 +108,6 @@ def _claim(
         return code
     if facts.receipt is not None:
         return first_refusal(facts, RECEIPT_CHECKS) or facts.receipt.outcome
-    registration = find(call.tool_name)
-    binding = None if registration is None else registration.approval_binding.to_json()
     facts = replace(keep_refreshed(tx, facts), binding=binding)
     return first_refusal(facts, DISPATCH_CHECKS) or _begin(gateway, tx, facts, lease, call)
 
@@ -133,8 +142,9 @@ async def _send(
     arguments: dict[str, Any] = copy_bounded(claimed.intent.arguments, IDENTITY_BUDGET)
     association = claimed.claim.association
     assert association is not None
-    registration = find(claimed.intent.tool_name)
-    if registration is None or not binding_matches(claimed.intent, registration.approval_binding.to_json()):
+    registration = _current(find, claimed.intent.tool_name)
+    binding = _binding(registration)
+    if registration is None or binding is None or not binding_matches(claimed.intent, binding):
         await _record(gateway, claimed.claim, Outcome("not_started", error_code="approval_intent_conflict"))
         refuse("approval_intent_conflict")
     try:

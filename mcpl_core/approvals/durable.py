@@ -75,6 +75,7 @@ class DurableWrites:
         if approvals.store is not idempotency.store:
             refuse("approval_idempotency_unavailable")
         self._approvals = approvals
+        self._idempotency = idempotency
         self._checkpointed = frozenset(identity(name, "$.checkpointed") for name in checkpointed)
         self._find = find
 
@@ -82,6 +83,11 @@ class DurableWrites:
     def approvals(self) -> ApprovalGateway:
         """The gate."""
         return self._approvals
+
+    @property
+    def idempotency(self) -> Idempotency:
+        """Its claims and receipts."""
+        return self._idempotency
 
     def admit(self, tools: Sequence[str]) -> None:
         """Looks at a batch of calls before any of them is made.

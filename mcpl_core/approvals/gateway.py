@@ -256,7 +256,7 @@ class ApprovalGateway:
         def work(tx: Transaction) -> tuple[str, ...]:
             now = self.clock()
             changed = []
-            for record in [*tx.records(status="pending"), *tx.records(status="approved")]:
+            for record in tx.open_records():
                 facts = load_facts(tx, record.intent.run_id, record.approval_id, now)
                 if keep_refreshed(tx, facts) is not facts:
                     changed.append(record.approval_id)

@@ -80,6 +80,9 @@ class Transaction(Protocol):
     ) -> list[ApprovalRecord]:
         """The approvals that fit, oldest first."""
 
+    def open_records(self) -> list[ApprovalRecord]:
+        """Those that can still expire or be canceled, as far as is kept: pending, or approved and not used."""
+
     def save_record(self, record: ApprovalRecord) -> None:
         """Adds it, or puts it in the place of the revision before."""
 
@@ -214,6 +217,11 @@ class SqlTransaction:
         statement = f"{_SELECT_RECORDS}{f' WHERE {where}' if where else ''} ORDER BY created_at_ms, approval_id"
         return _all(self._approvals(statement, tuple(given.values())), ApprovalRecord.from_json, _record_columns)
 
+    def open_records(self) -> list[ApprovalRecord]:
+        """See ``Transaction``."""
+        statement = f"{_SELECT_RECORDS} WHERE status IN ('pending', 'approved') AND {_UNUSED} ORDER BY created_at_ms"
+        return _all(self._approvals(statement, ()), ApprovalRecord.from_json, _record_columns)
+
     def save_record(self, record: ApprovalRecord) -> None:
         """See ``Transaction``."""
         intent = record.intent
@@ -312,6 +320,10 @@ class SqlTransaction:
 
 _BY_KEY = "principal_id = ? AND tool_name = ? AND key = ?"
 _SELECT_RECORDS = "SELECT body, approval_id, run_id, call_id, tool_name, status, created_at_ms FROM mcpl_approvals"
+_UNUSED = " AND ".join(
+    f"NOT EXISTS (SELECT 1 FROM {table} WHERE {table}.approval_id = mcpl_approvals.approval_id)"
+    for table in ("mcpl_claims", "mcpl_receipts")
+)
 _SELECT_CLAIMS = "SELECT body, principal_id, tool_name, key, approval_id FROM mcpl_claims"
 _SELECT_RECEIPTS = "SELECT body, principal_id, tool_name, key, approval_id FROM mcpl_receipts"
 

@@ -26,6 +26,7 @@ import anyio
 from mcpl_core.approvals import (
     ApprovalError,
     ApprovalStore,
+    ClaimKey,
     Outcome,
     PostgresApprovalStore,
     RunLease,
@@ -35,7 +36,7 @@ from mcpl_core.approvals import (
 )
 from mcpl_core.approvals.clock import wall_clock_ms
 from mcpl_core.approvals.steps import Step
-from tests.approvals.acceptance import CALL, RUN, Host, connected
+from tests.approvals.acceptance import CALL, RUN, TOOL, Host, connected
 from tests.approvals.databases import POSTGRES_DSN
 
 SERVER = str(Path(__file__).with_name("write_server.py"))
@@ -75,10 +76,25 @@ async def reconciliation(host: Host) -> str:
     return "reconciled"
 
 
+async def keyed_call(host: Host) -> str:
+    """A call with an idempotency key, whose process may end in the middle of it."""
+
+    async def operation() -> Outcome:
+        host.gateway.on_step("dispatch.answered")
+        return Outcome("committed", "made")
+
+    key = ClaimKey("alice", TOOL, "key")
+    try:
+        return (await host.writes.idempotency.execute_once(key, CALL.arguments, operation)).effect_state
+    except ApprovalError as exc:
+        return exc.code
+
+
 LIVES: dict[str, Callable[[Host], Awaitable[str]]] = {
     "whole": whole_life,
     "shared": shared_dispatch,
     "reconcile": reconciliation,
+    "keyed": keyed_call,
 }
 
 

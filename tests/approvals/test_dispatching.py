@@ -13,8 +13,9 @@ import anyio
 import pytest
 
 from mcpl_core.approvals import Outcome, RunLease, reconcile
-from mcpl_core.catalog import CallContext, CatalogLimits, CatalogMonitor, GateRequiredError
+from mcpl_core.catalog import CallContext, CatalogMonitor, GateRequiredError
 from mcpl_core.catalog.peers.base import PeerResult
+from mcpl_core.catalog.profile import compile_schema
 from tests.approvals.world import (
     APPROVAL_ID,
     ARGUMENTS,
@@ -115,6 +116,11 @@ async def _rebound(host: Host, lease: RunLease) -> RunLease:
     return lease
 
 
+async def _renamed(host: Host, lease: RunLease) -> RunLease:
+    host.registrations[TOOL] = replace(host.registrations[TOOL], local_name="other")
+    return lease
+
+
 async def _unbound(host: Host, lease: RunLease) -> RunLease:
     del host.registrations[TOOL]
     return lease
@@ -133,6 +139,7 @@ async def _unbound(host: Host, lease: RunLease) -> RunLease:
         ("approval_checkpoint_conflict", _moved_on),
         ("approval_intent_conflict", _rebound),
         ("approval_intent_conflict", _unbound),
+        ("approval_intent_conflict", _renamed),
     ],
 )
 async def test_each_check_of_a_dispatch(tmp_path: Path, code: Any, change: Callable[..., Any]) -> None:
@@ -280,7 +287,7 @@ async def test_a_rejection_before_sending_frees_the_approval(tmp_path: Path, cod
         elif how == "unsent":
             host.server.answer = failing(code, submitted=False)
         elif how == "schema":
-            tight = replace(good._tool, limits=CatalogLimits(max_result_bytes=1))
+            tight = replace(good._tool, input=compile_schema({"type": "object", "additionalProperties": False}))
             host.registrations[TOOL] = replace(good, _tool=tight)
         outcome = await host.dispatch(lease)
         assert outcome == Outcome("not_started", {"text": [], "structured": None}, code)

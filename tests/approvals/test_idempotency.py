@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mcpl_core.approvals import ClaimKey, Outcome
+from mcpl_core.approvals import ApprovalError, ClaimKey, Outcome
 from mcpl_core.errors import InvalidValueError
 from tests.approvals.world import APPROVAL_ID, START, Host, host_at, refused, tool_call
 
@@ -65,6 +68,31 @@ async def test_principals_tools_and_keys_are_apart(tmp_path: Path, other: ClaimK
         await _once(host, operation)
         assert await _once(host, operation, other, {"n": 2}) == DONE
         assert operation.count == 2
+
+
+_CALLS = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("kl"), st.integers(1, 2)), max_size=12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(_CALLS)
+def test_no_principal_sees_what_another_did(calls: list[tuple[str, str, int]]) -> None:
+    """Two principals, interleaved, with the same keys: each gets its own results, as if it were alone."""
+
+    async def run(folder: Path) -> None:
+        first: dict[tuple[str, str], int] = {}
+        async with host_at(folder) as host:
+            for principal, key, argument in calls:
+                owned = Outcome("committed", f"{principal}'s {argument}")
+                try:
+                    found = await _once(host, Operation(owned), ClaimKey(principal, "t", key), {"n": argument})
+                    assert found.result == f"{principal}'s {argument}"
+                    assert first.setdefault((principal, key), argument) == argument
+                except ApprovalError as exc:
+                    assert exc.code == "idempotency_key_conflict"
+                    assert first[principal, key] != argument
+
+    with tempfile.TemporaryDirectory() as folder:
+        anyio.run(run, Path(folder))
 
 
 @pytest.mark.anyio

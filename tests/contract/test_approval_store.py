@@ -86,6 +86,7 @@ async def test_everything_that_is_kept_comes_back_after_reopening(database: Data
                 assert tx.records(status="approved") == [approved(made)]
                 assert tx.records(tool_name="erase", run_id="run") == [other]
                 assert tx.records(run_id="nothing") == []
+                assert tx.open_records() == [other, approved(made)]
                 assert tx.claim(KEY) == tx.claim_of("approval") == CLAIM
                 assert tx.claims() == [CLAIM]
                 assert (tx.claim(replace(KEY, key="x")), tx.claim_of("x")) == (None, None)
@@ -123,6 +124,22 @@ async def test_rows_are_replaced_and_taken_away(database: Database) -> None:
             assert await store.read(lambda tx: tx.receipt(KEY)) is None
             await store.write(lambda tx: tx.remove_claim(KEY))
             assert await store.read(lambda tx: tx.open_work()) == (0, 0)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("use", ["claim", "receipt"])
+async def test_what_was_used_is_open_no_more(database: Database, use: str) -> None:
+    made = approved(record())
+    association = Association(made.approval_id, made.intent.digest, 2, "run", "worker", 1)
+    claim = replace(CLAIM, association=association)
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            await store.write(lambda tx: tx.save_record(made))
+            assert await store.read(lambda tx: tx.open_records()) == [made]
+            await store.write(
+                lambda tx: tx.save_claim(claim) if use == "claim" else tx.save_receipt(replace(RECEIPT, claim=claim))
+            )
+            assert await store.read(lambda tx: tx.open_records()) == []
 
 
 @pytest.mark.anyio

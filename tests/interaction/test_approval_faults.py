@@ -208,6 +208,18 @@ async def test_what_somebody_found_out_clears_it(forge: Forge, tmp_path: Path, w
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("name", DATABASES)
+async def test_a_keyed_call_that_is_killed_in_the_middle(forge: Forge, tmp_path: Path, name: str) -> None:
+    with anyio.fail_after(LIMIT), database_for(name, tmp_path) as database:
+        async with database.open():
+            pass
+        assert forge.run(host_job(database, tmp_path, life="keyed", kill_at="dispatch.answered")) == [-9]
+        job = host_job(database, tmp_path, life="keyed")
+        assert forge.run(job) == [0]
+        assert await anyio.Path(job["result"]).read_text(encoding="utf-8") == "idempotency_in_flight"
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(("kill_at", "claimed"), [("reconcile.saved", True), ("reconcile.committed", False)])
 async def test_an_operator_that_is_killed(forge: Forge, tmp_path: Path, kill_at: str, claimed: bool) -> None:
     with anyio.fail_after(LIMIT), database_for("sqlite", tmp_path) as database:
