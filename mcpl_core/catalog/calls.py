@@ -24,7 +24,7 @@ from .limits import CatalogLimits
 from .monitor import Lease
 from .peers.base import PeerFailure, PeerMethod, PeerReply, ToolPeer
 from .profile import CompiledSchema, ProfileMismatchError
-from .results import Envelope, json_size, read_result
+from .results import Envelope, read_result
 from .scopes import CallContext, ScopeCheck, scope_allows
 
 __all__ = ("BoundTool", "Course", "Timer", "ask", "fit_arguments", "perform")
@@ -74,13 +74,12 @@ class Course:
 
 
 def fit_arguments(tool: BoundTool, arguments: Any) -> dict[str, Any] | None:
-    """The arguments as they would be sent: a copy that fits the schema and the limit of bytes; else ``None``."""
+    """The arguments as they would be sent: a copy that fits the schema, whose budget is the limit of bytes; else
+    ``None``."""
     try:
-        fitting = tool.input.validate(arguments)
+        return tool.input.validate(arguments)
     except ProfileMismatchError:
         return None
-    size = json_size(fitting)
-    return fitting if size is not None and size <= tool.limits.max_result_bytes else None
 
 
 async def perform(tool: BoundTool, arguments: Any, context: CallContext, course: Course) -> Envelope | CatalogCode:

@@ -185,9 +185,7 @@ class _Discovery:
             raise CatalogError("mcp_binding_missing")
         selected = [self._select(name, bound[name], listed[name]) for name in bound]
         selected.sort(key=lambda tool: tool.local_name)
-        snapshot = self._snapshot(schema_version, selected)
-        self.lease.check()
-        return bound, selected, snapshot
+        return bound, selected, self._snapshot(schema_version, selected)
 
     def _snapshot(self, schema_version: SchemaVersion, selected: list[_Selected]) -> ToolSnapshot:
         version = self.monitor.protocol_version

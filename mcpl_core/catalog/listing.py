@@ -34,7 +34,6 @@ async def list_tools(peer: ToolPeer, lease: Lease, limits: CatalogLimits, timer:
     spent = 0
     params: dict[str, Any] = {}
     for _ in range(limits.max_pages):
-        lease.check()
         page = await _page(peer, params, limits, timer)
         lease.check()
         spent += _size(page)

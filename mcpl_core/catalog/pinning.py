@@ -28,8 +28,8 @@ __all__ = ("PIN_FORMAT", "PinChange", "PinDiff", "check_pin", "compare", "load_p
 
 PIN_FORMAT: Final = "mcpl-tool-pin/v1"
 
-#: Bytes of a file: twice what a snapshot may have, for its layout.
-_LONGEST_FILE: Final = 4 * 1024 * 1024
+#: Bytes of a file. A snapshot has at most one MiB, of which escapes and layout can make several.
+_LONGEST_FILE: Final = 16 * 1024 * 1024
 _ABSENT: Final = object()
 
 

@@ -72,6 +72,7 @@ async def test_bytes_at_the_limit_over_all_pages() -> None:
 @pytest.mark.spec("R-catalog-5")
 @pytest.mark.parametrize("cursor", ["", "x" * LONGEST_CURSOR, "é" * (LONGEST_CURSOR // 2)])
 async def test_what_is_a_cursor(cursor: str) -> None:
+    assert LONGEST_CURSOR == 512
     peer = ScriptedPeer(pages=[{"tools": [], "nextCursor": cursor}, {"tools": [], "nextCursor": None}])
     assert await listed(peer) == {}
     assert peer.sent[1] == ("tools/list", {"cursor": cursor})

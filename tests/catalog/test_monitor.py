@@ -48,6 +48,7 @@ def test_another_version_ends_it() -> None:
 
 def test_without_a_version_nothing_holds() -> None:
     assert code(Lease(CatalogMonitor())) == "mcp_not_initialized"
+    assert CatalogMonitor().revision == 0
 
 
 def test_a_change_makes_stale_what_was_read_before() -> None:

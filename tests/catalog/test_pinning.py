@@ -117,7 +117,7 @@ def test_snapshots_that_are_none(tmp_path: Path, change: Json) -> None:
     assert code(path) == "mcp_pin_invalid"
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 2000, b" " * (4 * 1024 * 1024 + 1)])
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 2000, b" " * (16 * 1024 * 1024 + 1)])
 def test_files_that_are_no_pin(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "s.pin"
     path.write_bytes(text)
@@ -177,6 +177,22 @@ def test_a_tool_that_was_renamed_is_another_tool() -> None:
 def test_numbers_are_no_flags() -> None:
     diff = compare(snapshot(entry(concurrencySafe=True)), snapshot(entry(concurrencySafe=1)))
     assert [change.path for change in diff.changes] == ["$.concurrencySafe"]
+
+
+def test_the_order_of_members_is_no_difference() -> None:
+    one = {"type": "object", "anyOf": [{"type": "object", "title": "T"}]}
+    two = {"anyOf": [{"title": "T", "type": "object"}], "type": "object"}
+    assert not compare(snapshot(entry(inputSchema=one)), snapshot(entry(inputSchema=two)))
+
+
+def test_the_largest_snapshot_can_be_pinned(tmp_path: Path) -> None:
+    """As many nodes as a digest admits, as deep as schemas go, in characters whose escapes are long."""
+    deep: Any = ["é" * 100]
+    for _ in range(28):
+        deep = [deep]
+    large = snapshot(*(entry(f"t{index}", f"t{index}", inputSchema=deep) for index in range(900)))
+    pin(large, tmp_path / "large.pin")
+    assert load_pin(tmp_path / "large.pin") == large
 
 
 def test_no_difference_is_nothing() -> None:
