@@ -65,15 +65,16 @@ class RetryingTransport(httpx2.AsyncBaseTransport):
             exchange.log.begin()
             # Retriers further in join it.
             request.extensions = {**request.extensions, EXCHANGE_KEY: exchange}
+        # Asked now: whoever signs the body has read it afterwards.
+        replayable = is_replayable(request)
         while True:
             response = await self._inner.handle_async_request(request)
-            if response.status_code != 429 or not is_replayable(request):
+            if response.status_code != 429 or not replayable:
                 return response
             wait = self._next_wait(exchange, request, response)
             if wait is None:
                 return response
             await response.aclose()
-            exchange.sent = False
             await self._timing.sleep(wait)
             exchange.log.begin()
 
@@ -85,6 +86,7 @@ class RetryingTransport(httpx2.AsyncBaseTransport):
             return None
         wait = log.series.next_wait(timing.clock(), timing.chance(), after)
         if wait is not None:
+            exchange.sent = False
             log.record("throttled", 429, permission)
             log.series.report("throttle", wait, after, origin_of(str(request.url)))
         return wait

@@ -31,6 +31,7 @@ from ...errors import (
 )
 from ...wire.messages import Success
 from ...wire.values import decode_value
+from ..errors import UnknownEffectError
 from ..outcomes import TerminateKind, TerminateOutcome, outcome_of_status
 from ..session import DEFAULT_TERMINATE_BOUND
 from .calls import CallRunner
@@ -138,7 +139,6 @@ class HttpSession:
         """
         if self._closing.is_set():
             raise ConnectionClosedError("not-sent", self._failure)
-        failed: Exception | None = None
         try:
             return await self._calls.run(
                 method,
@@ -148,6 +148,10 @@ class HttpSession:
                 reset_on_progress=reset_on_progress,
                 max_total=max_total,
             )
+        except UnknownEffectError as exc:
+            if isinstance(exc.__cause__, SessionEndedError):
+                self._end(exc.__cause__)
+            raise
         except ConnectionClosedError as exc:
             failed = exc
         if isinstance(failed, SessionEndedError):

@@ -18,6 +18,7 @@ from mcpl_core.mcp.http import (
     HttpStatusError,
     RetryReport,
     RetrySettings,
+    SessionEndedError,
     repeat_by_adapter,
     retrying_transport,
 )
@@ -245,6 +246,32 @@ async def test_a_call_that_lacked_an_answer_and_then_fails_may_have_run(last: An
             await session.request("tools/call", PAY)
         assert isinstance(caught.value.__cause__, HttpStatusError | RpcError | ConnectionClosedError)
     assert records.attempts[0] == AttemptRecord(1, "no-answer", None, BY_APP)
+
+
+async def test_a_call_that_may_have_run_in_a_session_that_is_gone() -> None:
+    options = Records().options("app-authorized", pay=ToolReplay(on=("network",)))
+    async with serving(calling(Reset(), Reply(404))) as server, opened(server, **options) as session:
+        with pytest.raises(UnknownEffectError) as caught:
+            await session.request("tools/call", PAY)
+        assert isinstance(caught.value.__cause__, SessionEndedError)
+        with anyio.fail_after(5):
+            assert await session.wait_closed() is caught.value.__cause__
+
+
+async def test_an_observer_of_retries_that_fails_ends_the_request() -> None:
+    failure = LookupError("mine")
+
+    def fail(report: RetryReport) -> None:
+        raise failure
+
+    options = Records().options(pay=ToolReplay(on=("network",)))
+    for answer in (THROTTLED, Reset()):
+        async with serving(calling(answer)) as server:
+            async with opened(server, retry_on_throttle=RetrySettings(on_retry=fail), **options) as session:
+                with pytest.raises(LookupError) as caught:
+                    await session.request("tools/call", PAY)
+                assert caught.value is failure
+                assert await session.request("tools/list")
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])

@@ -12,6 +12,7 @@ from mcpl_core.mcp.http import RetryReport, RetrySettings, retrying_transport
 from mcpl_core.mcp.http.exchange import EXCHANGE_KEY, CallLog, Exchange, exchange_of
 from mcpl_core.mcp.http.retry import RetrySeries
 from mcpl_core.mcp.http.retrying import RetryingTransport, is_replayable
+from mcpl_core.mcp.http.signing import SigningTransport
 from mcpl_core.mcp.replay import REFUSED_BEFORE_EXECUTION, AttemptRecord, Permission, Replay
 from tests.mcp.http.fakes import FakeTime, Inner, post
 
@@ -85,6 +86,16 @@ async def test_a_stream_is_sent_once() -> None:
     assert not is_replayable(request)
     response = await RetryingTransport(inner, RetrySettings(), FakeTime().timing).handle_async_request(request)
     assert (response.status_code, len(inner.requests)) == (429, 1)
+
+
+async def test_a_stream_is_sent_once_also_when_somebody_read_it() -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield b"once"
+
+    inner = Inner(throttled("0"))
+    transport = RetryingTransport(SigningTransport(inner, {}), RetrySettings(), FakeTime().timing)
+    response = await transport.handle_async_request(post(content=body()))
+    assert (response.status_code, len(inner.requests), inner.requests[0].content) == (429, 1, b"once")
 
 
 async def test_the_refused_answer_is_closed_before_the_wait() -> None:
