@@ -29,6 +29,7 @@ from .errors import (
     McpReplayUnavailableError,
     ReplayUnavailableReason,
 )
+from .inputs import INPUT_METHODS, with_inputs
 from .keeper import Reconnect, SessionKeeper
 from .listing import list_all_tools
 from .observing import CallObserver, ToolCallEnded, ToolCallStarted, outcome_of, tell
@@ -63,6 +64,7 @@ class ClientSettings:
         reconnect: see ``SessionKeeper``.
         observer: hears of the beginning and the end of each call.
         trace: returns the trace context of the moment.
+        handlers: method -> what answers a question of the server that stands in a result; see ``with_inputs``.
         unavailable: why no call may be sent at all under the replay policy; ``None``: it can be kept.
     """
 
@@ -74,6 +76,7 @@ class ClientSettings:
     reconnect: Reconnect | None = field(default_factory=Reconnect)
     observer: CallObserver | None = None
     trace: TraceSource | None = None
+    handlers: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     unavailable: ReplayUnavailableReason | None = None
 
 
@@ -274,6 +277,8 @@ class McpClient:
         on_progress: ProgressCallback | None = None,
         time: Any = UNSET,
         meta: Mapping[str, Any] | None = None,
+        input_responses: Mapping[str, Any] | None = None,
+        request_state: str | None = None,
     ) -> McpAnswer:
         """Calls a tool. A caller that is cancelled, or runs out of time, tells the server.
 
@@ -287,11 +292,13 @@ class McpClient:
             on_progress: called with the params of each progress notification.
             time: what time it is for the tool (``_meta["mcpl/time"]``).
             meta: further members of ``_meta``. Without any member there is no ``_meta``.
+            input_responses, request_state: go on with a call that ended in ``McpInputRequiredError``.
 
         Raises:
             InvalidValueError: no such tool is listed (``unknown_tool``).
             McpTaskRequiredError, McpOutputUncheckedError, McpReplayUnavailableError, McpRediscoveryRequiredError:
                 nothing was sent.
+            McpInputRequiredError: the server wants to know something first.
             McpToolError: the tool failed.
             McpResultError, McpOutputMismatchError: the result is not what it should be.
             UnknownEffectError: under a replay policy: it may have run.
@@ -307,10 +314,15 @@ class McpClient:
         try:
             self._check_callable(known)
             resets = self._settings.reset_on_progress if reset_on_progress is None else reset_on_progress
+            params = self._params(known, arguments, time, meta)
+            if input_responses is not None:
+                params["inputResponses"] = dict(input_responses)
+            if request_state is not None:
+                params["requestState"] = request_state
             result = await self._request(
                 self._keeper.session,
                 TOOLS_CALL,
-                self._params(known, arguments, time, meta),
+                params,
                 timeout=timeout,
                 on_progress=on_progress,
                 reset_on_progress=resets,
@@ -384,8 +396,13 @@ class McpClient:
     async def _request(
         self, session: RawSession, method: str, params: dict[str, Any] | None, **options: Any
     ) -> dict[str, Any]:
-        try:
+        async def send(params: dict[str, Any] | None) -> dict[str, Any]:
             return await session.request(method, params, **options)
+
+        try:
+            if method in INPUT_METHODS and params is not None:
+                return await with_inputs(self.name, method, params, send, self._settings.handlers)
+            return await send(params)
         except ConnectionClosedError as exc:
             self._keeper.lost(session, exc)
             raise

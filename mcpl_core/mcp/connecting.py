@@ -99,7 +99,8 @@ def mcp_client(
             servers settle on the era of the first request, so that none is tried out.
         sdk: an object with ``Client`` and ``streamable_http_client``, in the place of the installed SDK; over HTTP.
         http_options: ``carrier``, ``timing`` and ``max_message_bytes`` of ``mcpl_core.mcp.http.open_session``.
-        handlers: method -> what answers a request of the server (``elicitation/create``, ...).
+        handlers: method -> what answers a request of the server (``elicitation/create``, ...), or such a question in
+            a result.
         reconnect: how a broken session is made anew; ``None``: not at all.
         timeout: seconds that a request waits unless it says otherwise; ``None``: without end.
         max_total: seconds that a call takes in all where progress extends its timeout.
@@ -164,6 +165,7 @@ def mcp_client(
         reconnect=with_reconnect,
         observer=observer,
         trace=trace,
+        handlers=dict(handlers or {}),
         unavailable=unavailable,
     )
     return McpClient(name, opener, settings)

@@ -7,6 +7,7 @@ what a server put into a result, except where the attribute says so.
     McplError
     +-- McpExtraMissingError             an optional library is not installed
     +-- McpToolError                     a tool answered that it failed
+    +-- McpInputRequiredError            the server wants to know something first, and nobody answers it
     +-- UnknownEffectError               a call may have run; nobody knows
     +-- CredentialsUnavailableError      a provider gave no credentials; nothing was sent
     |   +-- ConsentRequiredError         a person has to agree first
@@ -35,6 +36,7 @@ __all__ = (
     "IncompleteReason",
     "LocalSessionHandleLostError",
     "McpExtraMissingError",
+    "McpInputRequiredError",
     "McpOutputMismatchError",
     "McpOutputUncheckedError",
     "McpRediscoveryRequiredError",
@@ -87,6 +89,34 @@ class McpToolError(McplError):
 
     def __str__(self) -> str:
         return f"the tool {self.tool} of {self.server} failed" + (f": {self.text}" if self.text else "")
+
+
+class McpInputRequiredError(McplError):
+    """The server answered a request with questions (MCP 2026-07-28), and there is no handler for one of them, or there
+    were too many rounds. Its text shows no question.
+
+    Attributes:
+        server: the name that the caller gave the server.
+        method: the request's method.
+        input_requests: the questions by their names, as received.
+        request_state: what goes back with the answers, untouched; ``None`` when the server keeps none here.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        method: str,
+        input_requests: dict[str, dict[str, Any]],
+        request_state: str | None = None,
+    ) -> None:
+        super().__init__(server, method, input_requests, request_state)
+        self.server = server
+        self.method = method
+        self.input_requests = input_requests
+        self.request_state = request_state
+
+    def __str__(self) -> str:
+        return f"{self.server} wants {len(self.input_requests)} answers before it goes on with {self.method}"
 
 
 class UnknownEffectError(McplError):
@@ -268,6 +298,7 @@ class McpToolListIncompleteError(RemoteProtocolError):
 
 #: What is wrong with a tool's result.
 ResultFault = Literal[
+    "result-type",  # a kind of result that is not spoken (a task, for one)
     "shape",  # neither ``content`` nor ``toolResult``, or one of another type
     "structured-missing",
     "structured-not-object",

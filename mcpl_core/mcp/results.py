@@ -66,6 +66,10 @@ def read_answer(server: str, tool: str, result: dict[str, Any], mode: ResultMode
         McpToolError: the tool says that it failed.
         McpResultError: it cannot be read so.
     """
+    kind = result.get("resultType", "complete")
+    if kind != "complete":
+        shown = kind[:_LONGEST_NAME] if isinstance(kind, str) else shape_of(kind)
+        raise McpResultError(server, tool, "result-type", f"a result of kind {shown!r} is not spoken", "$.resultType")
     if result.get("isError") is True:
         raise McpToolError(server, tool, _failure_text(result), result)
     if mode == "text":

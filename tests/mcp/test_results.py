@@ -110,6 +110,15 @@ def test_only_true_says_that_a_tool_failed() -> None:
     assert caught.value.text == ""
 
 
+@pytest.mark.parametrize("kind", ["task", "input_required", None, 7, SECRET * 9])
+def test_a_kind_of_result_that_is_not_spoken(kind: Any) -> None:
+    with pytest.raises(McpResultError) as caught:
+        value_of(text("x", resultType=kind))
+    assert (caught.value.fault, caught.value.path) == ("result-type", "$.resultType")
+    assert len(str(caught.value)) < 200
+    assert value_of(text("x", resultType="complete")) == "x"
+
+
 # -- structured
 
 
