@@ -47,6 +47,8 @@ class EventReader:
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events of type ``message`` that end in this piece."""
         found: list[bytes] = []
+        if not chunk:
+            return found
         if self._skip_lf and chunk[:1] == b"\n":
             chunk = chunk[1:]
         # A CR at the end may be half of a CRLF.

@@ -153,6 +153,7 @@ async def test_connecting_is_repeated_too() -> None:
         assert session.protocol_version == "2025-11-25"
 
 
+@pytest.mark.spec("R-mcphttp-10")
 async def test_without_retries_a_throttled_call_fails_at_once() -> None:
     records = Records()
     options = records.options(pay=ToolReplay(on=("throttle",)))
@@ -165,6 +166,7 @@ async def test_without_retries_a_throttled_call_fails_at_once() -> None:
     assert records.attempts == (AttemptRecord(1, "throttled", 429),)
 
 
+@pytest.mark.spec("R-mcphttp-10")
 async def test_without_retries_declared_repetitions_keep_their_series() -> None:
     records = Records()
     options = records.options(pay=ToolReplay(on=("network",)))
@@ -178,6 +180,7 @@ async def test_without_retries_declared_repetitions_keep_their_series() -> None:
 
 
 @pytest.mark.parametrize("policy", ["compatibility", "app-authorized"])
+@pytest.mark.spec("R-mcphttp-11")
 async def test_a_declared_tool_is_called_again_when_no_answer_came(policy: Any) -> None:
     records = Records()
     reports: list[RetryReport] = []
@@ -238,6 +241,7 @@ async def test_without_a_declaration_a_lost_answer_is_a_closed_connection() -> N
         pytest.param(Reset(), id="reset"),
     ],
 )
+@pytest.mark.spec("R-mcphttp-12")
 async def test_a_call_that_lacked_an_answer_and_then_fails_may_have_run(last: Any) -> None:
     records = Records()
     options = records.options("app-authorized", pay=ToolReplay(on=("network",)))
@@ -313,6 +317,7 @@ async def test_what_changes_something_needs_its_key() -> None:
             assert len(records.attempts) == attempts
 
 
+@pytest.mark.spec("R-mcphttp-9")
 async def test_one_series_for_both_causes() -> None:
     records = Records()
     options = records.options(pay=ToolReplay(on=("network", "throttle")))
@@ -345,6 +350,7 @@ async def test_nothing_was_sent_so_nothing_can_have_run() -> None:
 # -- carriers of the caller's own
 
 
+@pytest.mark.spec("R-mcphttp-9")
 async def test_a_carrier_that_retries_joins_the_series() -> None:
     records = Records()
 

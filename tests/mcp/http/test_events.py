@@ -37,6 +37,10 @@ def test_byte_by_byte() -> None:
     assert read(*(STREAM[i : i + 1] for i in range(len(STREAM))))[1] == FOUND
 
 
+def test_nothing_between_the_halves_of_a_line_break() -> None:
+    assert read(b"data: a\r", b"", b"\ndata: b\r", b"\n", b"\r", b"\n")[1] == [b"a\nb"]
+
+
 @given(st.lists(st.integers(0, len(STREAM)), max_size=8).map(sorted))
 @settings(max_examples=150, deadline=None)
 def test_in_any_pieces(cuts: list[int]) -> None:

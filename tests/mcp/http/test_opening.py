@@ -53,6 +53,7 @@ def official() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.spec("R-mcphttp-18")
 async def test_the_official_server(official: str, era: str) -> None:
     async with opened(official, era=era) as session:
         assert session.protocol_version == ERAS[era]
@@ -76,6 +77,7 @@ async def test_progress_of_the_official_server(official: str, era: str) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.spec("R-mcphttp-14")
 async def test_giving_up_reaches_the_official_server(official: str, era: str) -> None:
     async def cancelled() -> int:
         answer = await session.request("tools/call", {"name": "count_cancelled", "arguments": {}})
@@ -193,6 +195,7 @@ async def unobserved(client: httpx2.AsyncClient, message: JSONRPCRequest) -> Non
     ("way", "reason"),
     [(unwatched, "requests-unwatched"), (unmatched, "request-unmatched"), (unobserved, "answers-unobserved")],
 )
+@pytest.mark.spec("R-mcphttp-13")
 async def test_a_replay_policy_that_this_way_cannot_keep(way: Any, reason: str) -> None:
     class Accepting(httpx2.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -298,6 +301,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"], indirect=True)
+@pytest.mark.spec("R-mcphttp-17")
 async def test_no_secret_is_shown_anywhere(caplog: pytest.LogCaptureFixture) -> None:
     """Headers that are static, vended or signed, the query of the URL, and bodies: not in logs, representations,
     exceptions with their chains, records or reports."""

@@ -13,6 +13,7 @@ import pytest
 from mcpl_core.mcp.http.quiet import LOUD_LOGGERS, ours, quiet
 
 
+@pytest.mark.spec("R-mcphttp-17")
 def test_only_what_belongs_to_a_session_is_silenced(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     logger = logging.getLogger("httpx2")

@@ -30,6 +30,7 @@ def waits(retry: RetrySettings, *, chance: float = 0.0, after: float | None = No
         now += wait
 
 
+@pytest.mark.spec("R-mcphttp-8")
 def test_three_attempts_with_200_ms_doubling_and_equal_jitter() -> None:
     assert waits(RetrySettings()) == [0.1, 0.2]
     assert waits(RetrySettings(), chance=0.5) == pytest.approx([0.15, 0.3])
@@ -41,6 +42,7 @@ def test_a_server_that_names_a_time_gets_it() -> None:
     assert waits(RetrySettings(), after=0.0) == [0.0, 0.0]
 
 
+@pytest.mark.spec("R-mcphttp-8")
 def test_ten_seconds_of_waiting_in_all() -> None:
     assert waits(RetrySettings(), after=10.0) == [10.0]
     assert waits(RetrySettings(max_attempts=99), after=4.0) == [4.0, 4.0]

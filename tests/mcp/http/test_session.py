@@ -194,6 +194,7 @@ async def test_a_handshake_need_have_no_bound() -> None:
         assert await session.request("tools/list")
 
 
+@pytest.mark.spec("R-mcphttp-15")
 async def test_an_outage_says_nothing_about_the_era() -> None:
     async with serving(answering("server/discover", Reset())) as server:
         with pytest.raises(ConnectionClosedError) as caught:
@@ -206,6 +207,7 @@ async def test_an_outage_says_nothing_about_the_era() -> None:
 # -- requests and results
 
 
+@pytest.mark.spec("R-mcphttp-1")
 async def test_results_are_what_the_peer_sent() -> None:
     odd = {"content": [{"type": "odd", "x": None}], "structuredContent": [1.5, "\ud800", 12345678901234567890], "z": {}}
 
@@ -272,6 +274,7 @@ async def test_a_result_is_an_object(value: Any) -> None:
         ({"content-type": "text/event-stream"}, b""),
     ],
 )
+@pytest.mark.spec("R-mcphttp-2")
 async def test_what_is_no_answer(headers: dict[str, str], body: bytes) -> None:
     async with serving(answering("tools/call", Reply(200, headers, body))) as server:
         async with opened(server) as session:
@@ -299,6 +302,7 @@ async def test_a_status_is_an_answer_and_is_not_repeated(status: int) -> None:
             assert await session.request("tools/list")
 
 
+@pytest.mark.spec("R-mcphttp-3")
 async def test_a_reset_loses_one_request_and_not_the_session() -> None:
     async with serving(answering("tools/call", Reset())) as server, opened(server) as session:
         with pytest.raises(ConnectionClosedError) as caught:
@@ -524,6 +528,7 @@ async def test_the_session_has_a_timeout_of_its_own() -> None:
             await session.request("tools/call", CALL)
 
 
+@pytest.mark.spec("R-mcphttp-14")
 async def test_a_caller_that_is_cancelled_tells_the_server_and_frees_the_connection() -> None:
     async with serving(hanging()) as server, opened(server) as session:
         open_before = server.open
@@ -663,6 +668,7 @@ async def test_credentials_that_fail_later_fail_one_request() -> None:
         assert server.of("tools/call") == []
 
 
+@pytest.mark.spec("R-mcphttp-6")
 async def test_credentials_that_ran_out_are_read_again() -> None:
     tokens = count(1)
 
@@ -698,6 +704,7 @@ async def test_what_a_hook_raises_is_what_the_caller_gets() -> None:
 # -- redirects
 
 
+@pytest.mark.spec("R-mcphttp-7")
 async def test_a_redirect_within_the_origin_is_followed_and_signed_anew() -> None:
     count = 0
 
@@ -717,6 +724,7 @@ async def test_a_redirect_within_the_origin_is_followed_and_signed_anew() -> Non
         assert first.header("x-count") != second.header("x-count")
 
 
+@pytest.mark.spec("R-mcphttp-7")
 async def test_a_redirect_to_another_origin_is_refused() -> None:
     async with serving(ScriptedServer()) as other:
         location = {"location": other.url}
@@ -778,6 +786,7 @@ async def test_closing_from_another_task_settles_what_waits() -> None:
     ("status", "kind"),
     [(200, "terminated"), (204, "terminated"), (404, "already-gone"), (405, "not-offered"), (500, "failed")],
 )
+@pytest.mark.spec("R-mcphttp-16")
 async def test_the_status_of_ending_a_session(status: int, kind: str) -> None:
     async with serving(answering("DELETE", Reply(status))) as server, opened(server) as session:
         outcome = await session.terminate()
@@ -825,6 +834,7 @@ async def test_ending_a_session_twice_at_once() -> None:
         assert len(server.of("DELETE")) == 1
 
 
+@pytest.mark.spec("R-mcphttp-3")
 async def test_a_server_that_forgot_the_session() -> None:
     async with serving(answering("tools/call", lambda seen: error(seen, -32600, "?", status=404))) as server:
         async with opened(server) as session:
@@ -851,6 +861,7 @@ async def test_without_a_session_404_is_a_status() -> None:
         assert await session.request("tools/list")
 
 
+@pytest.mark.spec("R-mcphttp-3")
 async def test_what_breaks_inside_is_one_end_for_all() -> None:
     """The SDK reports a failure in its background as a group of exceptions."""
     outcomes: list[Any] = []

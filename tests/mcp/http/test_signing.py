@@ -55,6 +55,7 @@ def chain(exc: BaseException | None) -> list[BaseException]:
     return found
 
 
+@pytest.mark.spec("R-mcphttp-4")
 async def test_the_order_of_precedence() -> None:
     seen: list[dict[str, str]] = []
 
@@ -94,6 +95,7 @@ async def test_without_options_the_request_is_as_it_was() -> None:
     assert sent.headers.raw == request.headers.raw
 
 
+@pytest.mark.spec("R-mcphttp-4")
 async def test_the_request_that_others_hold_has_no_secrets() -> None:
     async def hook(request: HttpRequest) -> Mapping[str, str]:
         return {"x-hook": CANARY}
@@ -116,6 +118,7 @@ async def test_consent_is_an_error_with_the_way_to_it() -> None:
 
 
 @pytest.mark.parametrize("answer", [ValueError(CANARY), None, {}, {"a": f"{CANARY}\n"}, {"a": 1}])
+@pytest.mark.spec("R-mcphttp-5")
 async def test_without_credentials_nothing_is_sent(answer: Any) -> None:
     inner = Inner(200)
     transport = SigningTransport(inner, {}, None, (Provider(answer), WANTED))
@@ -159,6 +162,7 @@ async def test_each_request_has_credentials_of_its_own() -> None:
     assert [request.headers["authorization"] for request in inner.requests] == ["1", "2"]
 
 
+@pytest.mark.spec("R-mcphttp-6")
 async def test_credentials_are_read_once_more_after_401() -> None:
     inner, provider = Inner(401, 200), Provider({"authorization": "old"}, {"authorization": "new"})
     log = CallLog(RetrySeries(RetrySettings(), 0.0))

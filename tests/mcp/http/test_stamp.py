@@ -71,6 +71,7 @@ def test_headers_mirror_the_arguments_that_a_schema_names() -> None:
     assert "Mcp-Param-Region" not in stamp.headers("tools/call", {"name": "other", "arguments": {"region": "eu"}})
 
 
+@pytest.mark.spec("R-mcphttp-19")
 def test_a_schema_that_asks_for_headers_wrongly_is_not_called() -> None:
     stamp = Stamp("2026-07-28", INFO, {})
     stamp.learn({"tools": [tool("bad", x={"type": "object", "x-mcp-header": "X"})]})
