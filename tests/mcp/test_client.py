@@ -34,7 +34,9 @@ from mcpl_core.mcp.errors import (
 from mcpl_core.mcp.keeper import Reconnect
 from mcpl_core.mcp.observing import ToolCallEnded, ToolCallStarted
 from mcpl_core.mcp.outcomes import TerminateOutcome
-from tests.mcp.peers import ECHO, FakeServer, refuse, served, text
+from mcpl_core.testing import RawPeer
+from mcpl_core.transports.memory import memory_transports
+from tests.mcp.peers import ECHO, LIMIT, FakeServer, refuse, served, text
 
 pytestmark = pytest.mark.anyio
 
@@ -487,6 +489,66 @@ async def test_a_server_that_is_not_there() -> None:
                 raise AssertionError("it opened")
 
 
+async def test_giving_up_while_connecting_leaves_nothing() -> None:
+    left, right = memory_transports()
+    with anyio.fail_after(LIMIT):
+        async with RawPeer(left) as peer:
+            async with anyio.create_task_group() as tasks:
+
+                async def enter() -> None:
+                    async with mcp_client("slow", transport=lambda: right):
+                        raise AssertionError("it opened")
+
+                tasks.start_soon(enter)
+                assert b"initialize" in await peer.receive()
+                tasks.cancel_scope.cancel()
+            with pytest.raises(ConnectionClosedError):
+                await peer.receive()
+
+
+async def test_a_validator_of_the_callers_own_checks_every_tool() -> None:
+    schemas: list[Any] = []
+
+    class Own:
+        def get_validator(self, schema: dict[str, Any]) -> Callable[[Any], str | None]:
+            schemas.append(schema)
+            return lambda value: None if value == {"count": 7} else "it is not seven"
+
+    pages = {
+        None: {"tools": [tool("a", outputSchema=COUNT)], "nextCursor": "2"},
+        "2": {"tools": [tool("b", outputSchema={"type": 7})]},
+    }
+    result = {"structuredContent": {"count": 7}}
+    server = FakeServer(pages.__getitem__, call=lambda params: result)
+    async with connected(server, json_schema_validator=Own(), result_mode="structured") as client:
+        for name in ("a", "b"):
+            assert await client.call(name) == {"count": 7}
+        assert schemas == [COUNT, {"type": 7}]
+        result["structuredContent"] = {"count": 8}
+        for known in await client.tools():
+            with pytest.raises(McpOutputMismatchError):
+                await client.call(known)
+
+
+async def test_a_call_while_a_list_is_read_is_checked() -> None:
+    listing, go_on = anyio.Event(), anyio.Event()
+    server = FakeServer([tool(outputSchema=COUNT)], call=lambda params: text("7"))
+
+    async def page(cursor: str | None) -> Any:
+        listing.set()
+        await go_on.wait()
+        return {"tools": [ECHO]}
+
+    async with connected(server) as client, anyio.create_task_group() as tasks:
+        await client.tools()
+        server.tools = page
+        tasks.start_soon(client.refresh)
+        await listing.wait()
+        with pytest.raises(McpOutputMismatchError):
+            await client.call("echo")
+        go_on.set()
+
+
 async def test_closing_from_any_task_any_number_of_times() -> None:
     server = FakeServer()
     async with connected(server) as client, anyio.create_task_group() as tasks:
@@ -547,7 +609,7 @@ async def test_whatever_comes_of_ending_it_this_side_is_closed() -> None:
 async def test_two_clients_close_in_any_order() -> None:
     first, second = FakeServer(), FakeServer()
     async with served(first), served(second):
-        for order in ((0, 1), (1, 0)):
+        for order in ((0, 1), (1, 0)) * 20:
             async with mcp_client("a", transport=first.connect) as a, mcp_client("b", transport=second.connect) as b:
                 async with anyio.create_task_group() as tasks:
                     for index in order:

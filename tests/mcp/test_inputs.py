@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from mcpl_core.errors import InvalidResultError
 from mcpl_core.mcp.connecting import mcp_client
 from mcpl_core.mcp.errors import McpInputRequiredError
 from mcpl_core.mcp.inputs import INPUT_METHODS, MOST_ROUNDS, with_inputs
-from tests.mcp.peers import FakeServer, served, text
+from mcpl_core.mcp.transports import HttpTransport
+from tests.mcp.peers import LIMIT, FakeServer, served, text
 
 pytestmark = pytest.mark.anyio
 
@@ -126,3 +130,20 @@ async def test_a_client_answers_and_can_be_helped() -> None:
                 await client.call("echo", {"a": 1})
             state = caught.value.request_state
             assert await client.call("echo", {"a": 1}, input_responses={"q": 7}, request_state=state) == "{'q': 7} s1"
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {})])
+async def test_the_official_server_asks_first() -> None:
+    program = str(Path(__file__).with_name("official_asking.py"))
+    handlers: Any = {"roots/list": lambda params: {"roots": [{"uri": "file:///work/"}]}}
+    process = await anyio.open_process([sys.executable, program])
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        with anyio.fail_after(LIMIT):
+            port = int(await process.stdout.receive())
+            transport = HttpTransport(f"http://127.0.0.1:{port}/mcp")
+            async with mcp_client("asking", transport=transport, handlers=handlers, era="modern") as client:
+                assert client.session.protocol_version == "2026-07-28"
+                assert await client.call("places") == "file:///work/"
+    finally:
+        await process.aclose()
