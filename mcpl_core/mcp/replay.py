@@ -53,6 +53,7 @@ Effect = Literal["not-sent", "unknown", "applied"]
 #: How one attempt ended.
 AttemptOutcome = Literal[
     "completed",  # a result
+    "input-required",  # a result that asks something first
     "tool-error",  # a result that says the tool failed
     "rpc-error",  # a JSON-RPC error
     "throttled",  # HTTP 429

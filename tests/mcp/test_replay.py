@@ -135,6 +135,7 @@ def test_tools_are_declarations() -> None:
     [
         ("completed", "applied", False),
         ("tool-error", "unknown", False),
+        ("input-required", "unknown", False),
         ("rpc-error", "unknown", False),
         ("throttled", "unknown", False),
         ("refused", "unknown", False),

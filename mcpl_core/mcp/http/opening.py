@@ -50,8 +50,9 @@ def open_session(
         era: see ``Era``.
         retry_on_throttle: whether and how HTTP 429 is answered with patience; see ``RetrySettings``.
         replay: what may be sent again; see ``Replay``.
-        handlers: method -> what answers a request of the server, which a server makes only in the handshake era. The
-            server is told of ``elicitation``, ``sampling`` and ``roots`` as far as there are handlers for them.
+        handlers: method -> what answers a request of the server, which makes them only in the handshake era. Later it
+            puts its questions into results (``input_required``), which are handed on as they are. The server is told of
+            ``elicitation``, ``sampling`` and ``roots`` as far as there are handlers for them.
         sdk: an object with ``Client`` and ``streamable_http_client``, in the place of the installed SDK.
         carrier: makes the ``httpx2`` transport that sends, below signing and vending; left out, the library's own.
         timing: clock, sleep and chance of the retries.

@@ -32,6 +32,7 @@ from ...errors import (
 from ...wire.messages import Success
 from ...wire.values import decode_value
 from ..errors import UnknownEffectError
+from ..native import client_capabilities
 from ..outcomes import TerminateKind, TerminateOutcome, outcome_of_status
 from ..session import DEFAULT_TERMINATE_BOUND
 from .calls import CallRunner
@@ -315,8 +316,7 @@ class HttpSession:
         config = self._config
         if config.era == "modern" and not is_modern(version):
             raise RemoteProtocolError(f"the server speaks MCP {version}, which begins with a handshake")
-        # In the modern era a server asks nothing by itself, so that no handler is ever called.
-        self._stamp = Stamp(version, config.client_info, {})
+        self._stamp = Stamp(version, config.client_info, client_capabilities(config.handlers))
         self._watch.resumes = not self._stamp.modern
         self._calls = CallRunner(config, self._channel, self._watch, self._stamp)
         seen = self._watch.negotiation.get("server/discover" if self._stamp.modern else "initialize")

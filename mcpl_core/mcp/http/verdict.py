@@ -60,7 +60,7 @@ def judge(method: str, exchange: Exchange, told: dict[str, Any] | RpcError | Non
     if exchange.failure is not None:
         return _failed(exchange, exchange.failure)
     if status is None:
-        return _told(exchange, told)
+        return _told(method, exchange, told)
     if status >= 300:
         return _refused(status, exchange)
     return _unanswered(TransportError(f"HTTP status {status} came without an answer"))
@@ -73,8 +73,13 @@ def _completed(method: str, answer: Success) -> Verdict:
         return Verdict("completed", error=InvalidResultError(method, exc.detail, exc.path))
     if not isinstance(value, dict):
         return Verdict("completed", error=InvalidResultError(method, "a result is an object"))
-    failed = method == "tools/call" and value.get("isError") is True
-    return Verdict("tool-error" if failed else "completed", value)
+    return Verdict(_outcome(method, value), value)
+
+
+def _outcome(method: str, value: dict[str, Any]) -> AttemptOutcome:
+    if value.get("resultType") == "input_required":
+        return "input-required"
+    return "tool-error" if method == "tools/call" and value.get("isError") is True else "completed"
 
 
 def _failed(exchange: Exchange, failure: Exception) -> Verdict:
@@ -87,9 +92,9 @@ def _failed(exchange: Exchange, failure: Exception) -> Verdict:
     return Verdict("not-sent", error=failure)
 
 
-def _told(exchange: Exchange, told: dict[str, Any] | RpcError | None) -> Verdict:
+def _told(method: str, exchange: Exchange, told: dict[str, Any] | RpcError | None) -> Verdict:
     if isinstance(told, dict):
-        return Verdict("tool-error" if told.get("isError") is True else "completed", told)
+        return Verdict(_outcome(method, told), told)
     if told is not None:
         return Verdict("rpc-error", error=told)
     if exchange.seen and not exchange.sent:

@@ -1,16 +1,15 @@
 """The official SDK's server over HTTP, in a process of its own. Prints its port; ends with its standard input."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import sys
 import threading
-from typing import Any
+from typing import Annotated, Any
 
 import uvicorn
 from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
+from mcp.server.mcpserver import Context, Elicit, Resolve
+from pydantic import BaseModel
 
 server: MCPServer[Any] = MCPServer("official", version="1.0", log_level="CRITICAL")
 cancelled = 0
@@ -52,6 +51,23 @@ async def count_cancelled() -> int:
 async def fail() -> str:
     """Fails."""
     raise ValueError("no luck")
+
+
+class Answer(BaseModel):
+    """What a person says."""
+
+    yes: bool
+
+
+async def question() -> Elicit[Answer]:
+    """Asks a person."""
+    return Elicit("really?", Answer)
+
+
+@server.tool()
+async def ask(answer: Annotated[Answer, Resolve(question)]) -> bool:
+    """Asks first."""
+    return answer.yes
 
 
 class Announcing(uvicorn.Server):

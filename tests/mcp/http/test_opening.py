@@ -93,6 +93,21 @@ async def test_giving_up_reaches_the_official_server(official: str, era: str) ->
                 await anyio.lowlevel.checkpoint()
 
 
+@pytest.mark.spec("R-mcphttp-21")
+async def test_questions_in_results_are_handed_on(official: str) -> None:
+    async def nobody(params: Any) -> dict[str, Any]:
+        raise AssertionError("in this era the server sends no requests")
+
+    records: list[CallRecord] = []
+    options: dict[str, Any] = {"handlers": {"elicitation/create": nobody}, "replay": Replay(on_record=records.append)}
+    async with opened(official, era="modern", **options) as session:
+        asked = await session.request("tools/call", {"name": "ask", "arguments": {}})
+        assert asked["resultType"] == "input_required"
+        (question,) = asked["inputRequests"].values()
+        assert question["method"] == "elicitation/create"
+    assert [(attempt.outcome, attempt.effect) for attempt in records[0].attempts] == [("input-required", "unknown")]
+
+
 async def test_eras_are_agreed_on(official: str) -> None:
     async with opened(official, era="auto") as session:
         assert session.protocol_version == "2026-07-28"

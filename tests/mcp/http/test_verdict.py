@@ -38,6 +38,8 @@ def success(text: bytes) -> Success:
         ("tools/call", b'{"odd":null}', "completed"),
         ("tools/call", b'{"isError":true}', "tool-error"),
         ("tools/call", b'{"isError":1}', "completed"),
+        ("tools/call", b'{"resultType":"complete"}', "completed"),
+        ("tools/call", b'{"resultType":"input_required"}', "input-required"),
         ("tools/list", b'{"isError":true}', "completed"),
     ],
 )
@@ -117,7 +119,7 @@ def test_a_success_without_an_answer() -> None:
 def test_what_the_sdk_says_counts_where_nothing_was_observed() -> None:
     failed = RpcError(-32000, "closed")
     assert judge("x", exchange(), {"a": 1}, False) == Verdict("completed", {"a": 1})
-    assert judge("x", exchange(), {"isError": True}, False).outcome == "tool-error"
+    assert judge("tools/call", exchange(), {"isError": True}, False).outcome == "tool-error"
     assert judge("x", exchange(), failed, False) == Verdict("rpc-error", error=failed)
 
 
