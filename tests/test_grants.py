@@ -349,6 +349,13 @@ def test_alternatives_given_as_a_set_are_named_in_order() -> None:
     assert denied.data == {"capability": "modelInfo", "anyOf": ["modelInfo", "pushEvents", "tools"]}
 
 
+@given(STATES, st.frozensets(ENTRIES | st.text(max_size=3), max_size=4))
+def test_a_frozen_set_decides_as_every_other_collection(state: GrantState, paths: frozenset[str]) -> None:
+    found, expected = check_method(state, paths), check_method(state, sorted(paths))
+    assert (found is None) == (expected is None)
+    assert getattr(found, "data", None) == getattr(expected, "data", None)
+
+
 STATUSES = {
     "on": FeatureSetStatus("on", ("tools", "pushEvents")),
     "off": FeatureSetStatus("off", ("tools",), "not_selected"),

@@ -97,7 +97,9 @@ class Audit:
         code: str | None = None,
         detail: str = "",
     ) -> None:
-        """Makes a record; the words of a peer are cut, and dropped when they are no strings."""
+        """Makes a record, if anybody wants it; the words of a peer are cut, and dropped when they are no strings."""
+        if self._observer is None and not _logger.isEnabledFor(_LEVELS[outcome]):
+            return
         record = AuditRecord(
             self._clock(),
             self.server,
@@ -144,4 +146,7 @@ def _word(value: Any) -> str | None:
 
 def _plain(text: str) -> str:
     """Short, and on one line: a peer's word must not look like a line of its own."""
-    return "".join(character if character.isprintable() else "?" for character in text[:_LONGEST])
+    text = text[:_LONGEST]
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else "?" for character in text)

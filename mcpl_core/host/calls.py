@@ -39,6 +39,10 @@ class _Call:
     id: Id | None = None
     progress: float = float("-inf")
 
+    def sent(self, id: Id) -> None:
+        """The request has this id."""
+        self.id = id
+
 
 class Calls:
     """The long requests of one connection.
@@ -98,15 +102,14 @@ class Calls:
             timeout, float("inf") if limit is None else self._clock() + limit, on_progress
         )
         meta = {**self.meta(trace), **(params.get("_meta") or {}), "progressToken": token}
-        bounds = [bound for bound in (timeout, limit) if bound is not None]
-        wait = min(bounds) if bounds else None
+        wait = timeout if limit is None else limit if timeout is None else min(timeout, limit)
         try:
             return await self._connection.send_request(
                 name,
                 {**params, "_meta": meta},
                 timeout=wait,
                 result_type=result_type,
-                on_sent=lambda id: setattr(call, "id", id),
+                on_sent=call.sent,
                 on_answer=on_answer,
             )
         finally:

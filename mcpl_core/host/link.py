@@ -101,11 +101,12 @@ class ServerLink:
     def may_send(self, name: str) -> bool:
         """Whether a message of this method may be sent to the server now (SPEC 5.4)."""
         entry = self.hub.methods.get(name)
-        if entry is None or not entry.sent_by("host"):
-            return False
+        return entry is not None and entry.sent_by("host") and self._may_send(entry)
+
+    def _may_send(self, entry: Method) -> bool:
         if self.is_mcpl:
             return self.authority.check(entry.capabilities) is None
-        return name in _PLAIN and self.open and self.authority.mode == "mcp-only"
+        return entry.name in _PLAIN and self.open and self.authority.mode == "mcp-only"
 
     def check_sending(self, name: str) -> Method:
         """The row of a method that may be sent now.
@@ -117,7 +118,7 @@ class ServerLink:
         entry = self.hub.methods.get(name)
         if entry is None or not entry.sent_by("host"):
             raise LocalProtocolError(f"{name} is no method that a host sends")
-        if self.may_send(name):
+        if self._may_send(entry):
             return entry
         self.audit.record(name, "denied", code="capability_denied")
         if not self.is_mcpl:

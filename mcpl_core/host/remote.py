@@ -155,7 +155,7 @@ class RemoteServer(ABC):
                 result_type=ToolsCallResult,
                 trace=trace,
                 on_progress=on_progress,
-                on_answer=partial(_answered, link, on_answer),
+                on_answer=partial(_answered, link, on_answer) if link.hub.handlers.extensions else on_answer,
             )
         except McplError as exc:
             if isinstance(exc, CheckpointNotFound) and "checkpoint" in params:
@@ -164,7 +164,7 @@ class RemoteServer(ABC):
             link.audit.record(method.TOOLS_CALL, _outcome(exc), feature_set=feature_set, detail=type(exc).__name__)
             raise
         link.audit.record(method.TOOLS_CALL, "failure" if result.is_error else "success", feature_set=feature_set)
-        if link.is_mcpl:
+        if result.state is not UNSET and link.is_mcpl:
             self._keep_state(link, feature_set, result)
         return result
 

@@ -267,7 +267,11 @@ class States:
 
     def tree(self, server: str, feature_set: str | None = None) -> StateTree:
         """The tree of a feature set of a server; ``None``: its unnamed one. Made when there is none."""
-        return self._trees.setdefault((server, feature_set or ""), StateTree(self._limits))
+        key = (server, feature_set or "")
+        tree = self._trees.get(key)
+        if tree is None:
+            tree = self._trees[key] = StateTree(self._limits)
+        return tree
 
     def saved(self, server: str, feature_set: str | None = None) -> None:
         """The tree changed: it is handed to the store."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from ..errors import InvalidValueError
 from . import (
@@ -35,6 +35,8 @@ from . import (
 )
 
 __all__ = ("METHODS", "Direction", "Form", "MessageForm", "Method", "MethodTable", "Role")
+
+T = TypeVar("T")
 
 Role: TypeAlias = Literal["host", "server"]
 Direction: TypeAlias = Literal["host->server", "server->host", "either"]
@@ -120,6 +122,14 @@ class MethodTable(Mapping[str, Method]):
 
     def __getitem__(self, name: str) -> Method:
         return self._rows[name]
+
+    @overload
+    def get(self, name: str, /) -> Method | None: ...
+    @overload
+    def get(self, name: str, /, default: Method | T) -> Method | T: ...
+    def get(self, name: str, /, default: Any = None) -> Any:
+        """As of any mapping; that of the base class asks and fails, which takes each message longer."""
+        return self._rows.get(name, default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)

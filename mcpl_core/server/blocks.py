@@ -36,6 +36,8 @@ def tool_content(content: Any) -> list[ContentBlock]:
 
 
 def _blocks(content: Any, shape: Callable[[ContentBlock], ContentBlock]) -> list[ContentBlock]:
+    if isinstance(content, str):
+        return [text_content(content)]
     members = content if isinstance(content, list | tuple) else [content]
     return [shape(_block(member, f"$[{index}]")) for index, member in enumerate(members)]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from inspect import isawaitable, iscoroutinefunction
+from inspect import isawaitable
 from typing import Any
 
 import anyio
@@ -22,7 +22,7 @@ from ..errors import ConnectionClosedError, InvalidValueError, RpcError, Unencod
 from ..protocol import ToolsCallParams
 from .context import Context
 from .results import ToolError, error_result, tool_result
-from .tools import ServerTool
+from .tools import ServerTool, is_coroutine_function
 
 __all__ = ("ArgumentCheck", "Caller")
 
@@ -54,8 +54,13 @@ class Caller:
             Exception: whatever the function raises; ``SystemExit`` and all else that is no ``Exception`` becomes a
                 ``RuntimeError``, since one host's request must not end the others.
         """
+        return await self._call(is_coroutine_function(function), function, args, keywords)
+
+    async def _call(
+        self, is_async: bool, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
         try:
-            if _is_async(function):
+            if is_async:
                 return await function(*args, **keywords)
             result = await self._in_thread(partial(function, *args, **keywords))
             return await result if isawaitable(result) else result
@@ -119,7 +124,7 @@ class Caller:
         except Exception as exc:
             return _failed(tool, exc, report)
         try:
-            value = await self.call(tool.function, **keywords)
+            value = await self._call(tool.is_async, tool.function, (), keywords)
         except ToolError as exc:
             return error_result(str(exc))
         except Exception as exc:
@@ -129,12 +134,6 @@ class Caller:
         except (InvalidValueError, UnencodableError) as exc:
             report(exc)
             return error_result(f"{tool.name} gave a result that cannot be sent: {exc}")
-
-
-def _is_async(function: Any) -> bool:
-    while isinstance(function, partial):
-        function = function.func
-    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def _not_of_the_application(exc: BaseException) -> BaseException | None:

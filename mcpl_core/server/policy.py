@@ -126,6 +126,8 @@ class ServerPolicy:
             feature_set: the set that the message names, if any.
             further: paths that its params need besides.
         """
+        if feature_set is None and not further:
+            return check_method(self.grant, entry.capabilities)
         needs = (entry.capabilities, *((path,) for path in further))
         denied: RpcError | None = None
         for alternatives in needs:

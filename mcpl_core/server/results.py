@@ -62,13 +62,16 @@ def tool_result(promised: ResultSchema, value: Any) -> Raw:
         UnencodableError: the value has no JSON form, or one that nests deeper than peers read.
         InvalidValueError: it is not what the output schema promises.
     """
-    if isinstance(value, ToolsCallResult):
-        return _text(value)
-    if isinstance(value, ToolResult):
-        return _text(_full(promised, value))
-    content = _own_content(value)
-    if promised.schema is None and content is not None:
-        return _text({"content": content})
+    content: list[ContentBlock] | None = None
+    # A plain object is none of these; most results are one, and asking takes a while.
+    if type(value) is not dict:
+        if isinstance(value, ToolsCallResult):
+            return _text(value)
+        if isinstance(value, ToolResult):
+            return _text(_full(promised, value))
+        content = _own_content(value)
+        if promised.schema is None and content is not None:
+            return _text({"content": content})
     text = encode_value(value)
     return _text({"content": content or tool_content(text.decode()), "structuredContent": _kept(promised, text)})
 

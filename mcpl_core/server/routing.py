@@ -35,7 +35,10 @@ class GatedRouter(Router):
     def add(self, method: str, handler: Handler, *, ordered: bool | None = None, inline: bool = False) -> None:
         """As ``Router.add``; the handler gets messages of the method's form alone."""
         entry = self._methods.get(method)
-        formed = handler if entry is None else partial(_in_form, entry, handler)
+        if entry is None or entry.form == "either":
+            formed = handler
+        else:
+            formed = partial(_in_form, Request if entry.form == "request" else Notification, entry, handler)
         super().add(method, formed, ordered=ordered, inline=inline)
 
     def add_gated(self, method: str, handler: Handler, *, ordered: bool | None = None) -> None:
@@ -44,8 +47,10 @@ class GatedRouter(Router):
         self._gate.waiting.add(method)
 
 
-def _in_form(entry: Method, handler: Handler, message: Request | Notification) -> Any:
-    if not entry.has_form("request" if isinstance(message, Request) else "notification"):
+def _in_form(
+    form: type[Request] | type[Notification], entry: Method, handler: Handler, message: Request | Notification
+) -> Any:
+    if not isinstance(message, form):
         raise InvalidRequest(message=f"{entry.name} is a {entry.form}")
     return handler(message)
 
@@ -63,7 +68,7 @@ class _Gate(dict[str, Handler]):
         """The inline handler of a message that is just taken from the wire."""
         denied = self._denial(name) if name in self.waiting else None
         if denied is None:
-            return super().get(name, default)
+            return dict.get(self, name, default)
 
         def refuse(_: object) -> None:
             raise denied

@@ -11,6 +11,8 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from inspect import iscoroutinefunction
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -23,7 +25,7 @@ from .context import Context
 from .results import MAX_RESULT_DEPTH, WHOLE_RESULTS
 from .schemas import ResultSchema, Signature, arguments_type, read_signature, result_schema, schema_of
 
-__all__ = ("ServerTool", "tool_from_function")
+__all__ = ("ServerTool", "is_coroutine_function", "tool_from_function")
 
 #: MCP 2025-11-25, tool names.
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
@@ -42,6 +44,7 @@ class ServerTool:
         model: the type that the arguments are read as; ``None``: they are given as they came.
         context: the name of the parameter that takes the ``Context``, or ``None``.
         whole: without a model, the name of the parameter that takes all arguments, or ``None``.
+        is_async: ``function`` is a coroutine function.
 
     Raises:
         LocalProtocolError: it cannot be listed: a member is not what MCP says, or has no JSON form. One such tool would
@@ -59,8 +62,10 @@ class ServerTool:
     model: type[msgspec.Struct] | None = field(default=None, repr=False)
     context: str | None = field(default=None, repr=False)
     whole: str | None = field(default=None, repr=False)
+    is_async: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "is_async", is_coroutine_function(self.function))
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise LocalProtocolError(f"{self.name!r} is no name for a tool: 1 to 128 of A-Z a-z 0-9 _ - . /")
         for member in (self.title, self.description):
@@ -97,13 +102,21 @@ class ServerTool:
         Raises:
             InvalidValueError: the arguments do not fit the parameters; ``path`` says where.
         """
-        values: dict[str, Any] = {} if self.context is None else {self.context: ctx}
+        values: dict[str, Any] = {}
         if self.model is not None:
-            read = _read(dict(arguments), self.model)
-            values.update((name, getattr(read, name)) for name in self.model.__struct_fields__)
+            values = msgspec.structs.asdict(_read(dict(arguments), self.model))
         elif self.whole is not None:
             values[self.whole] = dict(arguments)
+        if self.context is not None:
+            values[self.context] = ctx
         return values
+
+
+def is_coroutine_function(function: Any) -> bool:
+    """Whether calling it gives a coroutine; also of a ``functools.partial``, and of an object with ``__call__``."""
+    while isinstance(function, partial):
+        function = function.func
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def _read(arguments: dict[str, Any], model: type[msgspec.Struct]) -> msgspec.Struct:

@@ -6,6 +6,8 @@ import logging
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpl_core.host.audit import Audit, AuditRecord
 
@@ -75,3 +77,10 @@ def test_nothing_is_formatted_when_nobody_listens(caplog: pytest.LogCaptureFixtu
     caplog.set_level(logging.CRITICAL, "mcpl_core.host")
     Audit("s").note("x", "y")
     assert caplog.records == []
+
+
+@given(st.text(max_size=220) | st.text("a\n\r\u2028\u200b ", max_size=220))
+def test_a_word_without_what_breaks_a_line_is_kept_as_it_is(word: str) -> None:
+    records: list[AuditRecord] = []
+    Audit("s", records.append).record("x", "success", detail=word)
+    assert records[0].detail == "".join(each if each.isprintable() else "?" for each in word[:200])
