@@ -87,7 +87,7 @@ async def test_giving_up_reaches_the_official_server(official: str, era: str) ->
     async with opened(official, era=era) as session:
         before = await cancelled()
         with pytest.raises(ConnectionTimeoutError):
-            await session.request("tools/call", {"name": "hang", "arguments": {}}, timeout=0.1)
+            await session.request("tools/call", {"name": "hang", "arguments": {}}, timeout=0.4)
         with anyio.fail_after(5):
             while await cancelled() == before:
                 await anyio.lowlevel.checkpoint()

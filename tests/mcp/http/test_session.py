@@ -514,7 +514,7 @@ def hanging(rpc: str = "tools/call") -> ScriptedServer:
 async def test_a_timeout_tells_the_server() -> None:
     async with serving(hanging()) as server, opened(server) as session:
         with pytest.raises(ConnectionTimeoutError) as caught:
-            await session.request("tools/call", CALL, timeout=0.05)
+            await session.request("tools/call", CALL, timeout=0.25)
         assert (caught.value.method, caught.value.outcome) == ("tools/call", "no-response")
         await server.wait_for(lambda: bool(server.of("notifications/cancelled")))
         cancelled = server.of("notifications/cancelled")[0].message["params"]
@@ -523,7 +523,7 @@ async def test_a_timeout_tells_the_server() -> None:
 
 
 async def test_the_session_has_a_timeout_of_its_own() -> None:
-    async with serving(hanging()) as server, opened(server, timeout=0.05) as session:
+    async with serving(hanging()) as server, opened(server, timeout=0.5) as session:
         with pytest.raises(ConnectionTimeoutError):
             await session.request("tools/call", CALL)
 
@@ -553,7 +553,7 @@ async def test_a_server_that_is_slow_to_hear_of_it_holds_up_nothing() -> None:
 
     async with serving(ScriptedServer(script)) as server, opened(server) as session:
         with pytest.raises(ConnectionTimeoutError):
-            await session.request("tools/call", CALL, timeout=0.05)
+            await session.request("tools/call", CALL, timeout=0.25)
         with anyio.fail_after(2):
             assert await session.request("tools/list")
 
