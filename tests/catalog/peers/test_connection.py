@@ -16,7 +16,7 @@ from mcpl_core.protocol import method
 from mcpl_core.server import McplServer
 from tests.catalog.kit import CALLER, read_binding
 from tests.catalog.peers.wire import WireServer, connection_peer, host_peer
-from tests.host.raw_server import QUICK
+from tests.host.raw_server import QUICK, embedded
 
 pytestmark = pytest.mark.anyio
 ANSWER = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
@@ -123,6 +123,23 @@ async def test_a_call_goes_out_under_the_grant() -> None:
                 assert await peer.request("tools/call", {"name": "search", "arguments": {"q": "x"}}) == denied
                 await session.set_policy(HostPolicy.allow("tools"))
                 assert peer.capabilities is not None
+
+
+@pytest.mark.spec("R-catalog-10")
+async def test_no_state_travels_with_a_call() -> None:
+    """Also to a server whose state its host keeps."""
+    async with embedded(HostPolicy.allow("tools")) as (raw, session):
+        replies: list[Any] = []
+
+        async def call() -> None:
+            replies.append(await HostPeer(session).request("tools/call", {"name": "a", "arguments": {}}))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            request = await raw.next("tools/call")
+            raw.reply(request, {"content": [], "state": {"checkpoint": "c1", "data": {}}})
+    assert request["params"] == {"name": "a", "arguments": {}}
+    assert replies == [PeerResult({"content": [], "state": {"checkpoint": "c1", "data": {}}})]
 
 
 async def test_a_server_of_a_host_after_a_reconnect_is_another_peer() -> None:

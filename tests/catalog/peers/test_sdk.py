@@ -73,6 +73,23 @@ async def test_an_exception_of_the_stream_ends_it() -> None:
     assert server.methods() == ["tools/list"]
 
 
+async def test_a_notice_that_is_still_being_handed_over_is_heard() -> None:
+    """The SDK handles each notice in a task of its own: it may be waiting for its turn when the answer is there."""
+    changed = type("Notice", (), {"method": "notifications/tools/list_changed"})()
+    notices, monitor = SdkNotices(), CatalogMonitor()
+    notices.watchers.add(monitor)
+
+    class Session:
+        async def send_request(self, request: Any, result_type: Any) -> Any:
+            tasks.start_soon(notices, changed)
+            return result_type.model_validate({"tools": []}, by_name=False)
+
+    session: Any = Session()
+    async with anyio.create_task_group() as tasks:
+        await SdkPeer(session, notices).request("tools/list", {})
+        assert monitor.revision == 1
+
+
 async def test_a_session_that_is_not_initialized() -> None:
     async with memory.create_client_server_memory_streams() as ((read, write), _):
         async with mcp.ClientSession(read, write) as session:
