@@ -95,8 +95,8 @@ def mcp_client(
         client_info: ``name`` and ``version`` that the server is told.
         retry_on_throttle: whether and how HTTP 429 is answered with patience; without HTTP it has no meaning.
         replay: what may be sent again; see ``Replay``.
-        era: over HTTP ``auto`` (the default), ``handshake`` or ``modern``. Elsewhere there is the handshake: some
-            servers settle on the era of the first request, so that none is tried out.
+        era: ``handshake``, ``modern`` (2026-07-28), or ``auto``, which tries the modern one first. Left out: ``auto``
+            over HTTP, and ``handshake`` elsewhere, where some servers settle on the era of the first request.
         sdk: an object with ``Client`` and ``streamable_http_client``, in the place of the installed SDK; over HTTP.
         http_options: ``carrier``, ``timing`` and ``max_message_bytes`` of ``mcpl_core.mcp.http.open_session``.
         handlers: method -> what answers a request of the server (``elicitation/create``, ...), or such a question in
@@ -153,8 +153,8 @@ def mcp_client(
     elif isinstance(transport, HttpTransport | GatewayTransport):
         opener = connecting.http(transport)
     else:
-        _refuse_http(era=era if era != "handshake" else None, sdk=sdk, http_options=http_options)
-        opener = connecting.native(transport)
+        _refuse_http(sdk=sdk, http_options=http_options)
+        opener = connecting.native(transport, "handshake" if era is None else era)
         unavailable = replay_unavailable(declared, None)
     settings = ClientSettings(
         result_mode=result_mode,
@@ -187,9 +187,11 @@ class Connecting:
     handlers: Mapping[str, PeerHandler] | None
     http_options: dict[str, Any]
 
-    def native(self, transport: Any) -> SessionOpener:
+    def native(self, transport: Any, era: Era) -> SessionOpener:
         """Over a connection of this package."""
-        return connection_opener(transport, client_info=self.client_info, timeout=self.timeout, handlers=self.handlers)
+        return connection_opener(
+            transport, client_info=self.client_info, timeout=self.timeout, handlers=self.handlers, era=era
+        )
 
     def http(self, transport: HttpTransport | GatewayTransport) -> SessionOpener:
         """Over Streamable HTTP."""

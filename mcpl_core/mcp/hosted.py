@@ -136,6 +136,11 @@ class HostedRawSession:
             for callback in tuple(self._callbacks):
                 callback(message.method, message.params)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the session is over."""
+        return self._session.is_closed
+
     async def wait_closed(self) -> BaseException | None:
         """See ``WatchedSession.wait_closed``."""
         connection = self._session.connection

@@ -107,10 +107,10 @@ class SessionKeeper:
         return self.session
 
     def lost(self, session: RawSession, error: BaseException) -> None:
-        """A request found that this session is over. Of one that tells by itself only that counts: over HTTP a request
-        can be lost and the session live on."""
-        watched = isinstance(session, WatchedSession)
-        if session is self._session and self._over is not None and not watched:
+        """A request found that this session is over. Of one that tells by itself only its own word counts: over HTTP a
+        request can be lost and the session live on."""
+        believed = not isinstance(session, WatchedSession) or getattr(session, "is_closed", False)
+        if session is self._session and self._over is not None and believed:
             self.failure = error
             # From now on nobody gets it, however long the task takes to notice.
             self._session = None

@@ -18,7 +18,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from ..connection import McplConnection
 from ..dispatch import Router
-from ..errors import ConnectionTimeoutError, InvalidParams, InvalidResultError, McplError
+from ..errors import ConnectionClosedError, ConnectionTimeoutError, InvalidParams, InvalidResultError, McplError
 from ..host.handshake import PROTOCOL_VERSION, SUPPORTED_VERSIONS
 from ..protocol import METHODS, ProgressParams, decode_params, method
 from ..wire.messages import Notification, Request
@@ -81,6 +81,8 @@ class NativeSession:
         self._waiting: set[_Waiting] = set()
         self._tokens: dict[str, _Waiting] = {}
         self._numbers = count(1)
+        #: A request found that nothing more comes.
+        self._lost = False
         #: Requests of the server behind which a person is being asked now.
         self._asked = 0
         self._closed = anyio.Event()
@@ -161,6 +163,9 @@ class NativeSession:
             with scope:
                 answer = await self.connection.send_request(method, params, timeout=None, on_answer=answered)
                 return _result(method, answer)
+        except ConnectionClosedError:
+            self._lost = True
+            raise
         finally:
             self._waiting.discard(waiting)
             self._tokens.pop(token, None)
@@ -247,6 +252,11 @@ class NativeSession:
 
     # -- how it ends
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._lost or self.connection.is_closed
+
     async def wait_closed(self) -> BaseException | None:
         """See ``WatchedSession.wait_closed``."""
         if not self.connection.is_closed:
@@ -272,6 +282,7 @@ async def native_session(
     client_info: Mapping[str, Any],
     timeout: float | None,
     handlers: Mapping[str, PeerHandler] | None = None,
+    kind: type[NativeSession] = NativeSession,
 ) -> AsyncIterator[NativeSession]:
     """A session over a connection that is dialled now, and closed at the end.
 
@@ -279,6 +290,7 @@ async def native_session(
         dial: returns a connection that was not entered.
         client_info: ``name`` and ``version`` of this client.
         timeout, handlers: see ``NativeSession``.
+        kind: the class of the session, which knows how it begins.
 
     Raises:
         McplError: nobody is there, or the handshake failed.
@@ -286,7 +298,7 @@ async def native_session(
     connection = await dial()
     failure: BaseException | None = None
     async with connection:
-        session = NativeSession(connection, timeout, handlers)
+        session = kind(connection, timeout, handlers)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.serve, name="mcp session")
             try:

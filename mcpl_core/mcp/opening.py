@@ -13,9 +13,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ..connection import McplConnection
-from ..errors import InvalidValueError, UpgradeRefusedError
+from ..errors import ConnectionClosedError, InvalidResultError, InvalidValueError, RpcError, UpgradeRefusedError
 from ..transports.base import Transport
 from ..transports.subprocess import SubprocessTransport
+from .http.config import Era
+from .modern import ModernSession, ProbingSession
 from .native import NativeSession, PeerHandler, native_session
 from .session import RawSession, SessionOpener
 from .transports import StdioTransport, WebSocketTransport
@@ -49,18 +51,29 @@ def connection_opener(
     client_info: Mapping[str, Any],
     timeout: float | None,
     handlers: Mapping[str, PeerHandler] | None,
+    era: Era = "handshake",
 ) -> SessionOpener:
     """Opens sessions over connections of this package.
 
     Args:
         transport: the description, or a function that makes a connection each time.
         client_info, timeout, handlers: see ``native_session``.
+        era: ``auto`` tries the era without a handshake first, and the handshake on a connection of its own: a server
+            may settle on the era of the first request.
 
     Raises:
-        InvalidValueError: it is no transport.
+        InvalidValueError: it is no transport, or no era.
     """
     dial = dialer_of(transport)
-    opener = partial(native_session, dial, client_info=client_info, timeout=timeout, handlers=handlers)
+    open_ = partial(native_session, dial, client_info=client_info, timeout=timeout, handlers=handlers)
+    openers: dict[str, Callable[[], Any]] = {
+        "handshake": open_,
+        "modern": partial(open_, kind=ModernSession),
+        "auto": partial(_either, partial(open_, kind=ProbingSession), open_),
+    }
+    opener = openers.get(era)
+    if opener is None:
+        raise InvalidValueError("era", f"an era is one of {', '.join(openers)}", "$.era")
     if isinstance(transport, WebSocketTransport) and callable(transport.headers):
         return partial(_with_fresh_credentials, opener)
     return opener
@@ -70,6 +83,17 @@ def connection_opener(
 async def borrowed_session(session: RawSession) -> AsyncIterator[RawSession]:
     """A session that is somebody else's, and stays open."""
     yield session
+
+
+@asynccontextmanager
+async def _either(modern: Callable[[], Any], handshake: Callable[[], Any]) -> AsyncIterator[NativeSession]:
+    """Whatever a server answers that does not know the era, and silence too, means the handshake."""
+    async with AsyncExitStack() as stack:
+        try:
+            session = await stack.enter_async_context(modern())
+        except (RpcError, InvalidResultError, ConnectionClosedError):
+            session = await stack.enter_async_context(handshake())
+        yield session
 
 
 @asynccontextmanager

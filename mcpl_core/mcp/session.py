@@ -88,7 +88,10 @@ class RawSession(Protocol):
 
 @runtime_checkable
 class WatchedSession(RawSession, Protocol):
-    """A session that tells when it is over. Where there is no connection to watch, a ``RawSession`` will do."""
+    """A session that tells when it is over. Where there is no connection to watch, a ``RawSession`` will do.
+
+    One that also has a property ``is_closed`` says so at once, before anybody who waits has been woken.
+    """
 
     async def wait_closed(self) -> BaseException | None:
         """Returns when the session is over, whoever ended it: the error that ended it, ``None`` for an ordinary end."""

@@ -76,9 +76,16 @@ class FakeServer:
         async with connection:
             self.connections.append(connection)
             connection.on_message(self._hear)
-            router = Router({"initialize": self._initialize, "tools/list": self._list, "tools/call": self._call})
-            router.add("resources/list", lambda request: {"resources": [], "asked": request.params})
-            await connection.serve(router, grace=0.0)
+            await connection.serve(Router(self.routes()), grace=0.0)
+
+    def routes(self) -> dict[str, Callable[[Request], Any]]:
+        """What it answers."""
+        return {
+            "initialize": self._initialize,
+            "tools/list": self._list,
+            "tools/call": self._call,
+            "resources/list": lambda request: {"resources": [], "asked": request.params},
+        }
 
     def _hear(self, message: Request | Notification) -> None:
         self.heard.append({"method": message.method, "params": message.params, "id": getattr(message, "id", None)})

@@ -107,7 +107,7 @@ def test_one_way_is_chosen() -> None:
         ({"transport": HTTP, "sdk": object()}, "sdk"),
         ({"transport": HTTP, "http_options": {"carier": None}}, "http_options"),
         ({"transport": HTTP, "retry_on_throttle": {"attempts": 3}}, "unknown_member"),
-        ({"transport": StdioTransport(["s"]), "era": "modern"}, "combination"),
+        ({"transport": StdioTransport(["s"]), "era": "tomorrow"}, "era"),
         ({"transport": StdioTransport(["s"]), "sdk": object()}, "combination"),
         ({"transport": StdioTransport(["s"]), "http_options": {"timing": None}}, "combination"),
         ({"session": object()}, "session"),

@@ -171,6 +171,11 @@ async def test_a_session_that_tells_of_its_end_is_not_given_up_over_one_request(
         await anyio.wait_all_tasks_blocked()
         assert keeper.session is world.sessions[0]
         assert keeper.failure is None
+        world.sessions[0].is_closed = True
+        keeper.lost(keeper.session, TransportError("the whole of it"))
+        with pytest.raises(ConnectionClosedError):
+            _ = keeper.session
+        assert await keeper.connected() is world.sessions[1]
 
 
 async def test_the_first_failure_is_the_callers() -> None:
