@@ -150,11 +150,9 @@ class WriteBinding:
     def __post_init__(self) -> None:
         _check_name(self.local_name)
         policy, authority = self.policy, self.authority
-        _demand(type(authority) is ApprovalBinding)
-        _demand(type(policy) is ToolPolicy and policy.mode == "confirm")
-        _demand(
-            type(policy) is ToolPolicy and type(authority) is ApprovalBinding and policy.risk_level == authority.effect
-        )
+        if type(policy) is not ToolPolicy or type(authority) is not ApprovalBinding:
+            raise CatalogError("mcp_binding_invalid")
+        _demand(policy.mode == "confirm" and policy.risk_level == authority.effect)
         _demand(callable(self.scope))
 
 

@@ -6,7 +6,7 @@ each of them comes up, and ``GateRequiredError``. Does not own: when a code is g
 
 from __future__ import annotations
 
-from typing import Final, Literal, NoReturn, get_args
+from typing import Final, Literal, get_args
 
 from ..errors import LocalProtocolError, McplError
 
@@ -18,7 +18,6 @@ __all__ = (
     "CatalogError",
     "EffectState",
     "GateRequiredError",
-    "refuse",
 )
 
 #: Every code. Hosts may match them; no text ever goes with them.
@@ -52,7 +51,7 @@ CatalogCode = Literal[
 
 CODES: Final[tuple[CatalogCode, ...]] = get_args(CatalogCode)
 
-#: What a call of a tool can come back with; it is returned. All other codes are raised, by discovery and pinning.
+#: What a call of a tool can come back with; it is returned. What is asked without calling raises its code.
 CALL_CODES: Final[frozenset[CatalogCode]] = frozenset(
     {
         "mcp_canceled",
@@ -116,8 +115,3 @@ class GateRequiredError(LocalProtocolError):
 
     def __str__(self) -> str:
         return f"a write goes through the approval gate only ({self.reason})"
-
-
-def refuse(code: CatalogCode) -> NoReturn:
-    """Raises ``CatalogError``. Not to be called while another exception is handled: it would hang on to it."""
-    raise CatalogError(code) from None

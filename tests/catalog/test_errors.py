@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
-import traceback
 from typing import Any
 
 import pytest
 
-from mcpl_core.catalog.errors import CALL_CODES, CODES, DISCOVERY_CODES, CatalogError, GateRequiredError, refuse
+from mcpl_core.catalog.errors import CALL_CODES, CODES, DISCOVERY_CODES, CatalogError, GateRequiredError
 from mcpl_core.errors import LocalProtocolError, McplError
 
 
@@ -29,13 +28,6 @@ def test_every_code_comes_up_somewhere() -> None:
 def test_errors_are_copied_and_pickled(error: Any) -> None:
     for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):
         assert type(twin) is type(error) and twin.args == error.args and vars(twin) == vars(error)
-
-
-def test_refusing_keeps_the_code_alone() -> None:
-    with pytest.raises(CatalogError) as caught:
-        refuse("mcp_scope_denied")
-    assert caught.value.code == "mcp_scope_denied"
-    assert "remote" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_write_without_its_gate_is_our_own_fault() -> None:

@@ -1,4 +1,7 @@
-"""One contract for every kind of session that a catalog borrows."""
+"""One contract for every kind of session that a catalog borrows.
+
+It proves how the sessions are used. Of servers of others it proves nothing, and neither does a handshake that works.
+"""
 
 from __future__ import annotations
 

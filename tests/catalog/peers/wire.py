@@ -15,11 +15,12 @@ import anyio
 from mcpl_core import McplConnection
 from mcpl_core.catalog import ConnectionPeer, HostPeer, RawPeer, SdkNotices, SdkPeer, ToolPeer
 from mcpl_core.host import HostPolicy, connect_server
+from mcpl_core.mcp import mcp_client
 from mcpl_core.mcp.native import native_session
 from tests.catalog.kit import text_result, tool
 from tests.server.raw_host import memory_byte_streams
 
-__all__ = ("PEERS", "WireServer", "connection_peer", "host_peer", "raw_peer", "sdk_peer")
+__all__ = ("PEERS", "WireServer", "client_peer", "connection_peer", "host_peer", "raw_peer", "sdk_peer")
 
 Json = dict[str, Any]
 Factory = Callable[["WireServer"], AbstractAsyncContextManager[ToolPeer]]
@@ -163,6 +164,14 @@ async def raw_peer(server: WireServer) -> AsyncIterator[ToolPeer]:
 
 
 @asynccontextmanager
+async def client_peer(server: WireServer) -> AsyncIterator[ToolPeer]:
+    """The session that a client of this package has now."""
+    async with _connection(server) as connection:
+        async with mcp_client("wire", transport=lambda: connection, reconnect=None) as client:
+            yield RawPeer(client.session)
+
+
+@asynccontextmanager
 async def sdk_peer(server: WireServer) -> AsyncIterator[ToolPeer]:
     """A session of the official SDK."""
     from mcp import ClientSession
@@ -197,5 +206,6 @@ PEERS: dict[str, Factory] = {
     "connection": connection_peer,
     "host": host_peer,
     "raw": raw_peer,
+    "client": client_peer,
     "sdk": sdk_peer,
 }
