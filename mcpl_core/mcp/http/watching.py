@@ -18,7 +18,16 @@ import anyio
 import httpx2
 
 from ...errors import MalformedMessageError, McplError, TransportError
-from ...wire.messages import Failure, Id, Notification, Request, Success, decode_message, encode_failure
+from ...wire.messages import (
+    Failure,
+    Id,
+    Notification,
+    Request,
+    Success,
+    decode_message,
+    encode_failure,
+    encode_response,
+)
 from ..replay import Watched
 from .events import EventReader
 from .exchange import EXCHANGE_KEY, CallLog, Exchange, Timing
@@ -200,7 +209,7 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.is_success and kind == "text/event-stream":
             if exchange.id is not None:
-                return await self._follow(exchange, exchange.id, response)
+                return await self._follow(exchange, response)
             stream = _ObservedStream(response, EventReader(self._limit), self._saw_elsewhere)
             return httpx2.Response(response.status_code, headers=_plain_headers(response), stream=stream)
         if exchange.id is None or response.status_code == 202 or response.has_redirect_location:
@@ -212,9 +221,9 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
             self._saw(exchange, text or b"")
         if exchange.answer is None and response.is_success:
             exchange.failure = MalformedMessageError("invalid-response", "the answer is no JSON-RPC response")
-        return _told(response, exchange.id, text)
+        return _told(response, exchange, text)
 
-    async def _follow(self, exchange: Exchange, id: Id, response: httpx2.Response) -> httpx2.Response:
+    async def _follow(self, exchange: Exchange, response: httpx2.Response) -> httpx2.Response:
         """Reads the stream of events that answers a request. The SDK gets the answer alone, when it is there: it would
         leave the stream half read, which on trio is a warning for each."""
         reader = EventReader(self._limit)
@@ -241,7 +250,7 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         if answer is None and reader.last_id and self.resumes:
             # The SDK asks for the rest of the stream.
             return _resumable(response, reader)
-        return _told(response, id, answer)
+        return _told(response, exchange, answer)
 
     def _saw(self, exchange: Exchange, text: bytes) -> bool:
         """A message arrived on the way of an exchange. Whether it is its answer."""
@@ -303,11 +312,15 @@ class _ObservedStream(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
-def _told(response: httpx2.Response, id: Id, text: bytes | None) -> httpx2.Response:
-    """What the SDK is told of the end of a request: the answer, or something to be going on with."""
+def _told(response: httpx2.Response, exchange: Exchange, text: bytes | None) -> httpx2.Response:
+    """What the SDK is told of the end of a request. It gets the answers to its own as they came; of ours it need not
+    know more than that they are over, and would only read them a second time."""
+    assert exchange.id is not None
+    if exchange.answer is None or text is None:
+        text = encode_failure(exchange.id, -32603, "")
+    elif exchange.on_answer is not None:
+        text = encode_response(exchange.id, {})
     headers = {"content-type": "application/json", **_session(response)}
-    if text is None or not isinstance(decode_message(text), Success | Failure):
-        text = encode_failure(id, -32603, "")
     return httpx2.Response(response.status_code, headers=headers, content=text)
 
 

@@ -60,7 +60,7 @@ async def ask(watch: WatchingTransport, request: httpx2.Request | None = None) -
     return exchange, response
 
 
-async def test_an_answer_is_kept_as_it_came_and_given_to_the_sdk() -> None:
+async def test_an_answer_is_kept_as_it_came_and_the_sdk_is_told_that_there_is_one() -> None:
     watch = watching(httpx2.Response(200, headers=JSON, content=ANSWER))
     told: list[bool] = []
     exchange = Exchange(watch.new_log(), "tools/call", 7, on_answer=lambda: told.append(True))
@@ -69,8 +69,16 @@ async def test_an_answer_is_kept_as_it_came_and_given_to_the_sdk() -> None:
     assert isinstance(exchange.answer, Success)
     assert bytes(exchange.answer.result) == b'{"odd":null}'
     assert (exchange.status, exchange.seen, told) == (200, True, [True])
-    assert (await response.aread(), response.headers["content-type"]) == (ANSWER, "application/json")
+    assert json.loads(await response.aread()) == {"jsonrpc": "2.0", "id": 7, "result": {}}
+    assert response.headers["content-type"] == "application/json"
     assert watch.watched == Watched(requests=True, matched=True, answered=True)
+
+
+@pytest.mark.parametrize("headers", [JSON, EVENTS])
+async def test_the_sdk_gets_the_answers_to_its_own_requests(headers: dict[str, str]) -> None:
+    text = ANSWER if headers is JSON else b"data: " + ANSWER + b"\n\n"
+    response = await watching(httpx2.Response(200, headers=headers, content=text)).handle_async_request(call())
+    assert await response.aread() == ANSWER
 
 
 async def test_the_text_of_the_exchange_is_what_is_sent() -> None:
