@@ -152,6 +152,21 @@ async def test_a_caller_that_is_cancelled_leaves_the_claim(tmp_path: Path) -> No
 
 
 @pytest.mark.anyio
+async def test_a_caller_that_is_cancelled_when_the_result_is_there_keeps_it(tmp_path: Path) -> None:
+    async with host_at(tmp_path) as host:
+        with anyio.CancelScope() as scope:
+
+            async def finishing() -> Outcome:
+                scope.cancel()
+                return DONE
+
+            await _once(host, finishing)
+        later = Operation()
+        assert await _once(host, later) == DONE
+        assert later.count == 0
+
+
+@pytest.mark.anyio
 async def test_what_was_never_begun_frees_its_key(tmp_path: Path) -> None:
     refusal = Outcome("not_started", None, "mcp_scope_denied")
     async with host_at(tmp_path) as host:

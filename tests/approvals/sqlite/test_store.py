@@ -104,6 +104,20 @@ async def test_another_process_that_does_not_let_go(path: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_many_hosts_make_the_file_at_once(path: Path) -> None:
+    with anyio.fail_after(LIMIT):
+
+        async def start() -> None:
+            async with SqliteApprovalStore(path) as store:
+                await store.activate()
+                assert await store.read(lambda tx: tx.records()) == []
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(6):
+                tasks.start_soon(start)
+
+
+@pytest.mark.anyio
 async def test_it_is_closed_also_when_the_caller_is_cancelled(path: Path) -> None:
     with anyio.fail_after(LIMIT):
         with anyio.CancelScope() as scope:
