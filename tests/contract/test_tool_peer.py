@@ -236,10 +236,25 @@ async def test_a_server_that_vanishes_in_the_middle(kind: str) -> None:
     server.call = vanish
     async with scene(kind, server) as at:
         assert await at.call() == CallOutcome(error_code="mcp_transport_error", effect="not_started")
-        # The session is over for this boundary, and nothing is sent any more.
-        assert await at.call() == CallOutcome(error_code="mcp_connection_closed", effect="not_started")
-        assert at.monitor.closed
+        # Nothing is sent any more. A session of the SDK tells nobody that it is over; ours do.
+        over = "mcp_transport_error" if kind == "sdk" else "mcp_connection_closed"
+        assert (await at.call()).error_code == over
+        assert at.monitor.closed is (kind != "sdk")
     assert server.methods() == ["tools/list", "tools/call"]
+
+
+async def test_an_error_of_the_server_ends_no_session(kind: str) -> None:
+    """Whatever its number: -32000 is a server error for many."""
+    server = WireServer()
+
+    async def refuse(message: Json) -> None:
+        await server.error(message, -32000, CANARY)
+
+    server.call = refuse
+    async with scene(kind, server) as at:
+        assert not (await at.call()).ok
+        server.call = server._found
+        assert (await at.call()).ok
 
 
 async def test_the_server_may_ask_for_nothing(kind: str) -> None:

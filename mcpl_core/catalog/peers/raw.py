@@ -7,6 +7,7 @@ fit alike, without importing either; and telling a monitor what such a session t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 from ...errors import ConnectionClosedError
@@ -81,12 +82,11 @@ class RawPeer:
     async def follow(self) -> None:
         """Waits until the session is over and tells the monitors; for a task of the host's, with a session that has
         ``wait_closed``."""
-        try:
-            wait: Any = getattr(self._session, "wait_closed", None)
-            if wait is not None:
+        wait: Any = getattr(self._session, "wait_closed", None)
+        if wait is not None:
+            # However it ended.
+            with suppress(Exception):
                 await wait()
-                self._watchers.close()
-        except Exception:
             self._watchers.close()
 
     async def request(self, method: PeerMethod, params: dict[str, Any]) -> PeerReply:

@@ -18,7 +18,7 @@ from anyio.lowlevel import cancel_shielded_checkpoint
 from ...errors import LocalProtocolError
 from ..monitor import CatalogMonitor
 from .base import PeerMethod, PeerReply, PeerResult
-from .failures import SDK_CONNECTION_CLOSED, sdk_failure
+from .failures import sdk_failure
 from .watchers import Watchers
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ class SdkPeer:
         return None if found is None else found.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
-        """See ``ToolPeer``. A session that is not initialized has no version to tell."""
+        """See ``ToolPeer``. A session that is not initialized has no version to tell. One that is over tells nobody:
+        whoever leaves it closes the monitor; until then requests fail one by one."""
         version = self._session.protocol_version
         if version is not None:
             monitor.accept_version(version)
@@ -100,10 +101,7 @@ class SdkPeer:
         try:
             result: Any = await self._session.send_request(self._message(method, params), _Result)
         except Exception as exc:
-            failure = sdk_failure(exc)
-            if getattr(getattr(exc, "error", None), "code", None) == SDK_CONNECTION_CLOSED:
-                self._notices.watchers.close()
-            return failure
+            return sdk_failure(exc)
         # A notice that came before the answer is handled by a task of its own, which had its turn after this.
         await cancel_shielded_checkpoint()
         return PeerResult(result)
