@@ -168,6 +168,7 @@ async def bridged(channel: ClaudeChannel, events: Any) -> AsyncIterator[Claude]:
         events.receive.close()
 
 
+@pytest.mark.spec("R-mcp-17")
 async def test_the_wire_is_what_claude_code_reads() -> None:
     events = Events(push(), ManifestReceipt(server="news", revision=None), said())
     async with bridged(ClaudeChannel("radio", "1.2", instructions="News come."), events) as claude:

@@ -58,6 +58,7 @@ def tool(name: str = "echo", **members: Any) -> dict[str, Any]:
 # -- tools
 
 
+@pytest.mark.spec("R-mcp-5")
 async def test_tools_are_listed_once_until_refresh() -> None:
     server = FakeServer()
     async with connected(server) as client:
@@ -150,6 +151,7 @@ async def test_arguments_that_are_no_object_are_empty_ones(arguments: Any) -> No
         assert server.of("tools/call")[0]["params"]["arguments"] == {}
 
 
+@pytest.mark.spec("R-mcp-9")
 async def test_meta_is_there_only_when_it_has_members() -> None:
     context: dict[str, str] | None = None
     server = FakeServer()
@@ -230,6 +232,7 @@ class Spy:
         session.request = spy
 
 
+@pytest.mark.spec("R-mcp-10")
 @pytest.mark.parametrize(
     ("options", "of_call", "expected"),
     [
@@ -282,6 +285,7 @@ async def test_what_cannot_be_called_is_not_sent() -> None:
     assert server.of("tools/call") == []
 
 
+@pytest.mark.spec("R-mcp-6")
 async def test_a_tool_keeps_the_checks_of_its_listing() -> None:
     server = FakeServer([tool(outputSchema=COUNT)], call=lambda params: text("7"))
     async with connected(server) as client:
@@ -305,6 +309,7 @@ async def test_tools_of_every_page_are_checked() -> None:
                 await client.call(name)
 
 
+@pytest.mark.spec("R-mcp-6")
 async def test_a_list_that_is_read_meanwhile_may_want_a_check() -> None:
     called, answer = anyio.Event(), anyio.Event()
 
@@ -397,6 +402,7 @@ async def test_giving_up_is_heard_of_too() -> None:
 # -- connecting again
 
 
+@pytest.mark.spec("R-mcp-8")
 async def test_after_connecting_again_tools_are_listed_before_they_are_called() -> None:
     server = FakeServer()
     async with connected(server) as client:
@@ -413,6 +419,7 @@ async def test_after_connecting_again_tools_are_listed_before_they_are_called() 
         assert await client.call(held) == "{}"
 
 
+@pytest.mark.spec("R-mcp-8")
 async def test_what_was_on_its_way_is_settled_and_not_sent_again() -> None:
     async def never(params: Any) -> Any:
         await anyio.sleep_forever()
@@ -575,6 +582,7 @@ async def test_ending_a_session_that_there_is_only_once() -> None:
         assert await client.terminate() is first
 
 
+@pytest.mark.spec("R-mcp-13")
 async def test_a_session_that_was_lost_cannot_be_ended() -> None:
     server = FakeServer()
     waiting = anyio.Event()
@@ -625,6 +633,7 @@ async def test_what_the_block_raises_comes_out_as_it_is() -> None:
 # -- replay without HTTP
 
 
+@pytest.mark.spec("R-mcp-14")
 async def test_a_policy_that_cannot_be_kept_refuses_calls_and_nothing_else() -> None:
     server = FakeServer()
     async with connected(server, replay={"policy": "app-authorized"}) as client:

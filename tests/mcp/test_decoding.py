@@ -26,10 +26,12 @@ def test_depth_at_its_bound_and_beyond(kind: str) -> None:
     assert broken_bound([[1, "two", None], {"a": ()}]) is None
 
 
+@pytest.mark.spec("R-mcp-3")
 def test_the_numbers_are_the_published_ones() -> None:
     assert (decoding.MOST_DEPTH, decoding.MOST_VALUES, decoding.MOST_TEXT) == (64, 1_000_000, 16_000_000)
 
 
+@pytest.mark.spec("R-mcp-3")
 def test_values_at_their_bound_and_beyond() -> None:
     assert broken_bound({"a": [0] * 999_998}) is None
     assert broken_bound({"a": [0] * 999_999}) == "too-many-values"
@@ -49,6 +51,7 @@ def test_utf16_units(text: str, units: int) -> None:
     assert utf16_length(text) == units
 
 
+@pytest.mark.spec("R-mcp-3")
 def test_a_text_is_measured_in_utf16_units_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "MOST_TEXT", 10)
     assert read_json_text('"' + 8 * "x" + '"') == (8 * "x", None)

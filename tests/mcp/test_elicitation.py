@@ -45,9 +45,7 @@ WORDS = st.none() | st.text(max_size=5)
 
 @st.composite
 def questions(draw: st.DrawFn) -> Question:
-    kind: QuestionKind = draw(
-        st.sampled_from(["text", "number", "integer", "boolean", "choice", "time", "time-range"])
-    )
+    kind: QuestionKind = draw(st.sampled_from(["text", "number", "integer", "boolean", "choice", "time", "time-range"]))
     options = draw(st.lists(st.text(max_size=4), min_size=1, max_size=3)) if kind == "choice" else []
     labels = draw(st.just([]) | st.lists(st.text(max_size=4), min_size=len(options), max_size=len(options)))
     return Question(draw(NAMES), kind, draw(WORDS), draw(WORDS), draw(st.booleans()), options, labels)
@@ -77,6 +75,7 @@ def test_an_answer_is_of_its_kind(kind: QuestionKind) -> None:
     assert code_of(lambda: read_answers([question], {"q": None})) == "answer"
 
 
+@pytest.mark.spec("R-mcp-16")
 def test_a_range_is_answered_as_a_whole_or_not_at_all() -> None:
     question = Question("when", "time-range")
     assert read_answers([question], {"when_from": "a", "when_to": "b"}) == {"when": ("a", "b")}

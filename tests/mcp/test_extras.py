@@ -30,6 +30,7 @@ def test_without_declarations_there_are_none(definition: dict[str, Any]) -> None
     assert len(ledger) == 0
 
 
+@pytest.mark.spec("R-mcp-15")
 @pytest.mark.parametrize(
     ("field", "bad"),
     [

@@ -74,6 +74,7 @@ async def test_it_is_used_and_closed_once() -> None:
     assert given.closed == 1
 
 
+@pytest.mark.spec("R-mcp-13")
 async def test_ending_its_session_is_not_ours_to_do() -> None:
     given = Given()
     async with mcp_client("own", connection=given) as client:

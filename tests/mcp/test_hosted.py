@@ -138,7 +138,9 @@ async def test_a_session_that_is_over() -> None:
     async with embedded(TOOLS) as (_, session):
         async with hosted_session(session) as hosted, anyio.create_task_group() as tasks:
             tasks.start_soon(session.aclose)
+            assert not hosted.is_closed
             assert await hosted.wait_closed() is None
+            assert hosted.is_closed
         assert await HostedRawSession(session).wait_closed() is None
         with pytest.raises(ConnectionClosedError):
             async with hosted_session(session):

@@ -56,6 +56,7 @@ async def test_without_questions_there_is_one_round() -> None:
     assert rounds.sent == [{"name": "t"}]
 
 
+@pytest.mark.spec("R-mcp-18")
 async def test_answers_go_back_with_the_state() -> None:
     async def roots(params: Any) -> Any:
         return {"roots": [], "asked": params}
@@ -79,6 +80,7 @@ async def test_earlier_answers_are_not_sent_again() -> None:
     assert rounds.sent[1] == {"name": "t", "inputResponses": {"q": 7}}
 
 
+@pytest.mark.spec("R-mcp-18")
 async def test_a_question_that_nobody_answers() -> None:
     rounds = Rounds(required({"q": ROOTS, "e": {"method": "elicitation/create"}}, "canary"))
     asked: list[Any] = []

@@ -25,6 +25,7 @@ class Watched(MockSession):
     def __init__(self) -> None:
         super().__init__()
         self.over = anyio.Event()
+        self.is_closed = False
         self.reason: BaseException | None = None
 
     async def wait_closed(self) -> BaseException | None:
@@ -169,9 +170,10 @@ async def test_a_session_that_tells_of_its_end_is_not_given_up_over_one_request(
     async with kept(world) as keeper:
         keeper.lost(keeper.session, TransportError("one request"))
         await anyio.wait_all_tasks_blocked()
-        assert keeper.session is world.sessions[0]
+        first: Watched = world.sessions[0]
+        assert keeper.session is first
         assert keeper.failure is None
-        world.sessions[0].is_closed = True
+        first.is_closed = True
         keeper.lost(keeper.session, TransportError("the whole of it"))
         with pytest.raises(ConnectionClosedError):
             _ = keeper.session

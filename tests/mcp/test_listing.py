@@ -45,6 +45,7 @@ async def test_the_first_page_is_asked_for_without_params() -> None:
     assert listing == Listing(({"name": "t0"}, {"name": "t1"}, {"name": "t2"}), 0, 3)
 
 
+@pytest.mark.spec("R-mcp-5")
 async def test_a_hundred_pages_are_read_and_one_more_is_not() -> None:
     assert len((await list_all_tools("s", chain(MOST_REQUESTS))).tools) == MOST_REQUESTS == 100
     pages = chain(101)
@@ -61,6 +62,7 @@ async def test_a_cursor_that_comes_back_is_noticed() -> None:
     assert (caught.value.reason, caught.value.requests, caught.value.tools) == ("repeated-cursor", 2, ({"name": "a"},))
 
 
+@pytest.mark.spec("R-mcp-5")
 async def test_an_empty_string_is_a_cursor_and_null_is_none() -> None:
     pages = Pages({None: {"tools": [], "nextCursor": ""}, "": {"tools": [{"name": "a"}], "nextCursor": None}})
     assert len((await list_all_tools("s", pages)).tools) == 1

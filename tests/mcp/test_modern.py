@@ -77,6 +77,7 @@ async def test_every_request_says_which_version_it_speaks() -> None:
     assert metas[2]["own"] == 1
 
 
+@pytest.mark.spec("R-mcp-1")
 @pytest.mark.parametrize(
     ("discovery", "error"),
     [

@@ -86,6 +86,7 @@ async def scripted(**options: Any) -> AsyncIterator[tuple[Peer, NativeSession]]:
 # -- the handshake
 
 
+@pytest.mark.spec("R-mcp-1")
 async def test_the_first_message_is_initialize() -> None:
     server = FakeServer(instructions="Be kind.", capabilities={"tools": {"listChanged": True}})
     async with opened(server) as session:
@@ -148,6 +149,7 @@ async def test_results_come_as_they_are() -> None:
         assert await session.request("resources/list") == {"resources": [], "asked": None}
 
 
+@pytest.mark.spec("R-mcp-9")
 async def test_without_a_wish_for_progress_nothing_is_added() -> None:
     server = FakeServer()
     async with opened(server) as session:
@@ -269,6 +271,7 @@ async def test_the_server_is_answered() -> None:
         assert (await peer.next(""))["error"]["code"] == -32601
 
 
+@pytest.mark.spec("R-mcp-10")
 async def test_while_a_person_is_asked_no_request_runs_out_of_time() -> None:
     asked, answered = anyio.Event(), anyio.Event()
 
@@ -395,6 +398,7 @@ async def test_a_broken_connection_settles_what_was_out() -> None:
     assert late.value.outcome == "not-sent"
 
 
+@pytest.mark.spec("R-mcp-13")
 @pytest.mark.parametrize("how", ["aclose", "terminate"])
 async def test_closing(how: str) -> None:
     async with opened(FakeServer()) as session:

@@ -41,6 +41,7 @@ def is_uvloop(backend: tuple[str, dict[str, Any]]) -> bool:
 # -- standard input and output: the official SDK's server
 
 
+@pytest.mark.spec("R-mcp-7")
 async def test_the_official_server_over_stdio(
     anyio_backend: tuple[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +108,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.spec("R-mcp-7")
 async def test_an_environment_can_be_replaced_as_a_whole() -> None:
     noise: list[str] = []
     command = [sys.executable, "-I", "-c", PEEK]

@@ -86,6 +86,7 @@ def http(token: str = "1", **more: Any) -> HttpTransport:
     return HttpTransport(URL, {"Authorization": token}, **more)
 
 
+@pytest.mark.spec("R-mcp-11")
 async def test_one_client_for_the_same_configuration_of_one_principal() -> None:
     pooled = Pooled()
     async with served(pooled.server), pooled.pool as pool:
@@ -118,6 +119,7 @@ async def test_anything_else_has_a_client_of_its_own(other: Callable[[McpClientP
         assert len(pool) == 2
 
 
+@pytest.mark.spec("R-mcp-11")
 async def test_other_credentials_replace_a_client_when_its_last_lease_ends() -> None:
     pooled = Pooled()
     async with served(pooled.server), pooled.pool as pool:

@@ -48,6 +48,7 @@ def test_text_blocks_are_joined_and_others_named(result: dict[str, Any], expecte
     assert value_of(result) == expected
 
 
+@pytest.mark.spec("R-mcp-4")
 @pytest.mark.parametrize(
     ("value", "expected"), [("as it is", "as it is"), (7, "7"), ({"a": [1, None]}, '{"a":[1,null]}'), (None, "null")]
 )
@@ -128,12 +129,14 @@ def test_structured_content_is_an_object() -> None:
     assert value_of(result, "structured-or-json") == {"a": 1}
 
 
+@pytest.mark.spec("R-mcp-2")
 @pytest.mark.parametrize("mode", ["structured", "structured-or-json"])
 @pytest.mark.parametrize("bad", [[1], "x", 7, True, None])
 def test_bad_structured_content_has_no_fallback(mode: ResultMode, bad: Any) -> None:
     assert fault_of(text('{"b": 2}', structuredContent=bad), mode) == "structured-not-object"
 
 
+@pytest.mark.spec("R-mcp-2")
 @pytest.mark.parametrize(
     ("result", "strict", "lenient"),
     [

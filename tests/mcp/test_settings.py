@@ -46,6 +46,7 @@ def test_names_of_credentials_are_refused(name: str) -> None:
     assert caught.value.code == "credential"
 
 
+@pytest.mark.spec("R-mcp-12")
 @pytest.mark.parametrize(
     "value",
     [
