@@ -55,6 +55,8 @@ class Authority:
         self._told: GrantState | None = None
         self._sent: PolicyChange | None = None
         self._statuses: dict[str, FeatureSetStatus] | None = None
+        #: The sets with ``rollback``, and the reading that they are of.
+        self._rollback: tuple[ManifestReading | None, tuple[str, ...]] = (None, ())
 
     # -- the handshake
 
@@ -101,6 +103,18 @@ class Authority:
             declared = None if self.reading is None else self.reading.feature_sets
             self._statuses = derive_feature_sets(declared, self.grant, self.policy.vocabulary)
         return self._statuses
+
+    @property
+    def rollback_sets(self) -> tuple[str, ...]:
+        """The declared feature sets with ``rollback`` (SPEC 8.5), in order."""
+        reading = self.reading
+        if self._rollback[0] is not reading:
+            declared = {} if reading is None else reading.feature_sets
+            names = (
+                name for name, entry in declared.items() if isinstance(entry, dict) and entry.get("rollback") is True
+            )
+            self._rollback = (reading, tuple(names))
+        return self._rollback[1]
 
     def allows(self, path: str) -> bool:
         """Whether ``path`` is granted now."""

@@ -51,6 +51,9 @@ class Calls:
         connection: to the server.
         clock: seconds, as the connection's own timeouts count them.
         trace: returns the members of ``_meta`` that carry the trace context, if any.
+
+    Attributes:
+        clock: as given. Who knows the event loop may set its own, which need not ask with each call which loop runs.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class Calls:
         trace: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self._connection = connection
-        self._clock = clock
+        self.clock = clock
         self._trace = trace
         self._tokens = count(1)
         self._calls: dict[str, _Call] = {}
@@ -98,9 +101,8 @@ class Calls:
             as ``send_request``.
         """
         token = f"progress-{next(self._tokens)}"
-        call = self._calls[token] = _Call(
-            timeout, float("inf") if limit is None else self._clock() + limit, on_progress
-        )
+        end = float("inf") if limit is None else self.clock() + limit
+        call = self._calls[token] = _Call(timeout, end, on_progress)
         meta = {**self.meta(trace), **(params.get("_meta") or {}), "progressToken": token}
         wait = timeout if limit is None else limit if timeout is None else min(timeout, limit)
         try:
@@ -125,7 +127,7 @@ class Calls:
         if call is None or call.id is None or params.progress <= call.progress:
             return
         call.progress = params.progress
-        left = call.end - self._clock()
+        left = call.end - self.clock()
         if call.timeout is not None and left > 0:
             self._connection.extend_timeout(call.id, min(call.timeout, left))
         if call.handler is not None:

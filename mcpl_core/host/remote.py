@@ -192,7 +192,7 @@ class RemoteServer(ABC):
         """
         link = self.link
         link.check_sending(method.STATE_ROLLBACK)
-        if feature_set not in _rollback_sets(link):
+        if feature_set not in link.authority.rollback_sets:
             raise LocalProtocolError(f"feature set {feature_set} does not declare rollback")
         tree = link.hub.states.tree(link.server, feature_set)
         params = StateRollbackParams(feature_set=feature_set, checkpoint=checkpoint)
@@ -386,13 +386,7 @@ def _check_channel(link: ServerLink, channel: str) -> None:
         raise UnknownChannel(data={"channelId": channel})
 
 
-def _rollback_sets(link: ServerLink) -> list[str]:
-    reading = link.authority.reading
-    declared = {} if reading is None else reading.feature_sets
-    return [name for name, entry in declared.items() if isinstance(entry, dict) and entry.get("rollback") is True]
-
-
 def _stateful_set(link: ServerLink) -> str | None:
     """The only declared set with ``rollback``, else none."""
-    names = _rollback_sets(link)
+    names = link.authority.rollback_sets
     return names[0] if len(names) == 1 else None

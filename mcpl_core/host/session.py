@@ -36,6 +36,7 @@ from ..negotiation import PolicyChange, ServerMode, policy_params
 from ..ontology import Acceptance, TagOntology
 from ..protocol import InitializeResult, MessageForm, Method, decode_params, method
 from ..receipts import AcceptedReceipt, Receipt, RefusedReceipt, UnavailableFeature, read_receipt
+from ..transports.loop import current_loop
 from ..wire.messages import Notification, Request
 from ..wire.values import decode_value
 from .audit import AuditOutcome
@@ -157,6 +158,7 @@ class HostSession(RemoteServer):
             self.connection.on_error(self._reported)
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
+                self._calls.clock = current_loop(tasks).time
                 tasks.start_soon(self._serve, name=f"mcpl host: {self.id}")
                 try:
                     await self._open()

@@ -48,6 +48,11 @@ class ToolResult:
 #: What a tool returns when it says all itself.
 WHOLE_RESULTS: Final = (ToolResult, ToolsCallResult)
 
+#: What holds nothing. An object of these alone is not deep, and is whatever an object with any members may be: neither
+#: has to be looked for in its text.
+_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+_OBJECT: Final = dict[str, Any]
+
 #: Levels of nesting that are left for what the result stands in.
 MAX_RESULT_DEPTH: Final = DEFAULT_MAX_DEPTH - 8
 
@@ -63,8 +68,11 @@ def tool_result(promised: ResultSchema, value: Any) -> Raw:
         InvalidValueError: it is not what the output schema promises.
     """
     content: list[ContentBlock] | None = None
-    # A plain object is none of these; most results are one, and asking takes a while.
-    if type(value) is not dict:
+    flat = False
+    if type(value) is dict:
+        # It is nothing of what follows; most results are one, and each question has its price.
+        flat = _LEAVES.issuperset(map(type, value.values()))
+    else:
         if isinstance(value, ToolsCallResult):
             return _text(value)
         if isinstance(value, ToolResult):
@@ -73,7 +81,9 @@ def tool_result(promised: ResultSchema, value: Any) -> Raw:
         if promised.schema is None and content is not None:
             return _text({"content": content})
     text = encode_value(value)
-    return _text({"content": content or tool_content(text.decode()), "structuredContent": _kept(promised, text)})
+    structured = _kept(promised, text, fits=flat and promised.kind == _OBJECT)
+    result = {"content": content or tool_content(text.decode()), "structuredContent": structured}
+    return Raw(encode_value(result)) if flat else _text(result)
 
 
 def error_result(text: str) -> Raw:
@@ -89,9 +99,9 @@ def _own_content(value: Any) -> list[ContentBlock] | None:
     return tool_content(value) if blocks or isinstance(value, str | ContentBlock) else None
 
 
-def _kept(promised: ResultSchema, text: bytes) -> Any:
-    """The structured content; what is no object stands in one."""
-    if promised.kind is not Any:
+def _kept(promised: ResultSchema, text: bytes, *, fits: bool = False) -> Any:
+    """The structured content; what is no object stands in one. ``fits``: it is known to be of the promised type."""
+    if not fits and promised.kind is not Any:
         decode_value(text, promised.kind)
     if promised.wrapped or (promised.schema is None and text[:1] != b"{"):
         return {"result": Raw(text)}

@@ -338,3 +338,13 @@ def test_no_sequence_of_server_messages_widens_the_grant(
         sent = sent or authority.begin()
         assert paths(authority) <= ceiling
         assert authority.ready or not paths(authority)
+
+
+def test_the_sets_with_rollback_are_those_of_the_manifest_in_force() -> None:
+    sets = {"a": {"uses": ["tools"], "rollback": True}, "b": {"uses": [], "rollback": 1}, "c": None}
+    authority = Authority("s", WIDE)
+    assert not authority.rollback_sets
+    authority.introduce(capabilities(featureSets=sets))
+    assert [*authority.rollback_sets, *authority.rollback_sets] == ["a", "a"]
+    authority.revise(validate_manifest({"version": "0.5", "featureSets": {"d": {"rollback": True}}}), HostFacts())
+    assert list(authority.rollback_sets) == ["d"]

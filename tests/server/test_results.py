@@ -45,6 +45,29 @@ def text(value: str) -> dict[str, Any]:
     return {"type": "text", "text": value}
 
 
+class Other(dict[Any, Any]):
+    """An object that is looked at in every way."""
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=4) | st.integers(-9, 9),
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.lists(st.integers()),
+        max_size=4,
+    ),
+    st.sampled_from([Any, dict[str, Any], dict[str, int], Point]),
+)
+def test_a_flat_object_is_answered_as_any_other(value: dict[Any, Any], hint: Any) -> None:
+    promised = result_schema(hint, "t", WHOLE_RESULTS)
+    found: list[Any] = []
+    for each in (value, Other(value)):
+        try:
+            found.append(bytes(tool_result(promised, each)))
+        except (InvalidValueError, UnencodableError) as exc:
+            found.append((type(exc), str(exc)))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("hint", [Any, str, str | None])
 def test_a_text_is_content_alone(hint: Any) -> None:
     assert wire("a", hint) == {"content": [text("a")]}
