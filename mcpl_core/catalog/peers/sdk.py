@@ -102,7 +102,9 @@ class SdkPeer:
             result: Any = await self._session.send_request(self._message(method, params), _Result)
         except Exception as exc:
             return sdk_failure(exc)
-        # A notice that came before the answer is handled by a task of its own, which had its turn after this.
+        # A notice that came before the answer is handled by a task of its own. One turn may bring it behind us in the
+        # same round (trio), so it had its turn only after two.
+        await cancel_shielded_checkpoint()
         await cancel_shielded_checkpoint()
         return PeerResult(result)
 
