@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.server.raw_host import spawned
+
 README = Path(__file__).parent.parent / "README.md"
 PROGRAMS = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL))
 
@@ -34,6 +36,7 @@ def test_the_programs_are_found_and_short() -> None:
         "host.py",
         "mcp_both_ways.py",
         "memory_server.py",
+        "timer_server.py",
         "toolset_host.py",
     ]
     lines = {name: len([line for line in text.splitlines() if line.strip()]) for name, text in PROGRAMS.items()}
@@ -42,6 +45,7 @@ def test_the_programs_are_found_and_short() -> None:
     assert lines["memory_server.py"] <= 25
     assert lines["bare.py"] <= 25
     assert lines["mcp_both_ways.py"] <= 25
+    assert lines["timer_server.py"] <= 25
     assert lines["toolset_host.py"] <= 30
 
 
@@ -71,3 +75,18 @@ def test_a_read_is_called_under_authority(folder: Path) -> None:
 
 def test_a_host_follows_what_is_visible(folder: Path) -> None:
     assert _run(folder, "toolset_host.py") == ["[] ['house__open_it']", "[] ['house__close_it']"]
+
+
+@pytest.mark.anyio
+async def test_the_timer_tells_when_it_is_over(folder: Path) -> None:
+    async with spawned(str(folder / "timer_server.py")) as (host, _):
+        await host.begin("tools", "pushEvents")
+        await host.result("toolsets/open", {"toolset": "timer"})
+        opened = await host.result("toolsets/open", {"toolset": "timer", "options": {"seconds": 0}})
+        assert (opened["instance"], opened["title"]) == ("timer-2", "0 seconds")
+        event = await host.next("push/event")
+        assert (event["params"]["tags"], event["params"]["origin"]["instance"]) == (["timer:over"], "timer-2")
+        await host.reply(event, {"accepted": True})
+        assert (await host.tool("stop"))["content"][0]["text"] == "stopped"
+        statement = await host.result("toolsets/list", {})
+        assert [record["instance"] for record in statement["ended"]] == ["timer-2", "timer-1"]

@@ -150,8 +150,9 @@ class InstanceContext(_View):
         self._in_loop(lambda: self._surroundings.changed(self.principal, self._own))
 
     def start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
-        """Starts a coroutine function beside everything else. It is cancelled when the instance ends or the server
-        stops; what it raises is reported. From any thread that AnyIO began.
+        """Starts a coroutine function beside everything else; one that is given while the instance is made, once it is
+        open. It is cancelled when the instance ends or the server stops; what it raises is reported. From any thread
+        that AnyIO began.
 
         Raises:
             LocalProtocolError: the instance is not open, or the server does not run.

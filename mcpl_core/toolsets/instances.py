@@ -68,7 +68,7 @@ class InstancesSettings(NamedTuple):
         clock: what time it is.
         keeper: what outlives the process.
         place: makes the context of an instance.
-        stop: ends the tasks of an instance.
+        begin, stop: starts what waited for an instance to be open, and ends its tasks.
         report: what goes wrong.
         grace: seconds that an end which no host asked for may take.
     """
@@ -78,6 +78,7 @@ class InstancesSettings(NamedTuple):
     clock: Clock
     keeper: Keeper
     place: Callable[[str, Key], InstanceContext]
+    begin: Callable[[str, Key], object]
     stop: Callable[[str, Key], object]
     report: Callable[[BaseException], object]
     grace: float
@@ -96,7 +97,7 @@ class Instances:
         self._clock = settings.clock
         self._keeper = settings.keeper
         self._place = settings.place
-        self._stop = settings.stop
+        self._begin, self._stop = settings.begin, settings.stop
         self._report = settings.report
         self.grace = settings.grace
         #: Toolsets without instances that are being opened: nobody opens them twice.
@@ -214,6 +215,7 @@ class Instances:
         finally:
             self._making.discard((principal.name, key))
         principal.add(opened, visible)
+        self._begin(principal.name, key)
         return Opened(opened, content)
 
     async def _read(self, toolset: DeclaredToolset, key: Key, body: Any, opened_at: float) -> OpenInstance:
@@ -354,6 +356,7 @@ class Instances:
                 self._keeper.forget(principal.name, record.key)
             else:
                 principal.add(opened, visible)
+                self._begin(principal.name, record.key)
             finally:
                 self._making.discard((principal.name, record.key))
             self._keeper.made_again(principal.name, record)

@@ -86,6 +86,8 @@ class Runtime:
         self._ready = count(1)
         self._tasks: TaskGroup | None = None
         self._scopes: dict[tuple[str, Key], set[anyio.CancelScope]] = {}
+        #: Tasks of instances that are still being made.
+        self._waiting: dict[tuple[str, Key], list[Callable[[], Awaitable[Any]]]] = {}
         self._idle_changed = anyio.Event()
         for name, record in keeper.principals.items():
             principal = self._principal(name)
@@ -368,10 +370,24 @@ class Runtime:
         found = self._principals.get(principal)
         if self._tasks is None or found is None or not self.instances.alive(found, key):
             raise LocalProtocolError("the instance is not open, or the server does not run")
-        scope, owner = anyio.CancelScope(), (principal, key)
+        task: Callable[[], Awaitable[Any]] = partial(function, *args)
+        if found.get(key) is None:
+            # What it does is about an instance that hosts know.
+            self._waiting.setdefault((principal, key), []).append(task)
+        else:
+            self._start(self._tasks, (principal, key), task)
+
+    def begin(self, principal: str, key: Key) -> None:
+        """Starts the tasks that waited for this instance to be open."""
+        for task in self._waiting.pop((principal, key), ()):
+            if self._tasks is not None:
+                self._start(self._tasks, (principal, key), task)
+
+    def _start(self, tasks: TaskGroup, owner: tuple[str, Key], task: Callable[[], Awaitable[Any]]) -> None:
+        scope = anyio.CancelScope()
         # It may end before the task begins.
         self._scopes.setdefault(owner, set()).add(scope)
-        self._tasks.start_soon(self._run, owner, scope, partial(function, *args))
+        tasks.start_soon(self._run, owner, scope, task)
 
     async def _run(
         self, owner: tuple[str, Key], scope: anyio.CancelScope, function: Callable[[], Awaitable[Any]]
@@ -399,5 +415,6 @@ class Runtime:
 
     def stop(self, principal: str, key: Key) -> None:
         """Cancels the tasks of an instance."""
+        self._waiting.pop((principal, key), None)
         for scope in list(self._scopes.get((principal, key), ())):
             scope.cancel()

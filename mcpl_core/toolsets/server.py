@@ -123,6 +123,7 @@ class ToolsetServer(McplServer):
             clock=clock,
             keeper=keeper,
             place=runtime.place,
+            begin=runtime.begin,
             stop=runtime.stop,
             report=runtime.report,
             grace=self._offer.settings.grace,

@@ -37,6 +37,7 @@ class Bench:
                 clock=FakeClock(),
                 keeper=keeper or Keeper(None),
                 place=lambda principal, key: InstanceContext(surroundings, principal, key),
+                begin=lambda principal, key: None,
                 stop=lambda principal, key: self.stopped.append(key),
                 report=self.reported.append,
                 grace=0.01,
