@@ -257,12 +257,13 @@ class McplConnection(Constructors):
             raise ConnectionClosedError("not-sent", self._intake.reason)
         if timeout is UNSET:
             timeout = self.request_timeout
-        due = None if timeout is None else deadlines.due(timeout)
+        elif timeout is not None:
+            deadlines.check(timeout)
         waiter = loop.waiter() if on_answer is None else TellingWaiter(loop.waiter(), on_answer)
         id, text = peer.request(method, UNSET if params is None else params, waiter)
         try:
-            if due is not None and timeout is not None:
-                deadlines.add(due, id, timeout, method)
+            if timeout is not None:
+                deadlines.add(id, timeout, method)
             self._outlet.write(text)
             if on_sent is not None:
                 on_sent(id)
@@ -366,8 +367,11 @@ class McplConnection(Constructors):
         return self
 
     async def __anext__(self) -> Request | Notification:
+        loop, intake = self._loop, self._intake
+        if loop is None or intake.dispatcher is not None:
+            return await self.next_message()  # which says what is wrong
         try:
-            return await self.next_message()
+            return await intake.next(loop)
         except ConnectionClosedError:
             raise StopAsyncIteration from None
 

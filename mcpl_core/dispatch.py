@@ -195,6 +195,7 @@ class Dispatcher:
         #: The handlers that are called straight from the read callback.
         self.inline = router.inline
         self._router = router
+        self._routes = router._routes
         self._limit = limit
         self._tasks: TaskGroup | None = None
         self._context = copy_context()
@@ -327,7 +328,7 @@ class Dispatcher:
     async def _handle(self, guard: CancelGuard) -> None:
         """Takes the oldest message and handles it."""
         message = self._unread.take()
-        route = self._router.find(message.method)
+        route = self._routes.get(message.method) or self._router.find(message.method)
         self._busy += 1
         if route is not None and route.ordered:
             self._barrier = True

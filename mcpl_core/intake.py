@@ -76,8 +76,9 @@ class Intake:
         if peer.state is PeerState.CLOSED:
             return
         self.received += len(messages)
+        receive, inbox = peer.receive, self.inbox
         for text in messages:
-            event = peer.receive(text)
+            event = receive(text)
             if type(event) is Answer:
                 if not event.waiter.done():
                     event.waiter.set_result(event.result)
@@ -86,7 +87,7 @@ class Intake:
                     return
             elif not self._settle(event):
                 return
-        if self.inbox:
+        if inbox:
             self.wake()
         self.balance()
 

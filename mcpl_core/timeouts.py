@@ -60,20 +60,30 @@ class Deadlines:
         self._timer: TimerHandle | None = None
         self._at = 0.0
 
+    @staticmethod
+    def check(timeout: float) -> None:
+        """Looks whether ``timeout`` can be used, before anything is done with it.
+
+        Raises:
+            InvalidValueError: it is NaN.
+            TypeError: it is no number at all.
+        """
+        if not (timeout >= 0 or timeout < 0):
+            # It compares with nothing: the heap would lose its order.
+            raise InvalidValueError("timeout", "NaN is no number of seconds")
+
     def due(self, timeout: float) -> float:
         """When ``timeout`` seconds from now are over, on the loop's clock.
 
         Raises:
             InvalidValueError: ``timeout`` is not a number.
         """
-        when = self._loop.time() + timeout
-        if when != when:
-            # It compares with nothing: the heap would lose its order.
-            raise InvalidValueError("timeout", "NaN is no number of seconds")
-        return when
+        self.check(timeout)
+        return self._loop.time() + timeout
 
-    def add(self, when: float, id: int, timeout: float, method: str) -> None:
-        """Watches a deadline, with the parts of a ``Deadline``; its request is among the pending ones already."""
+    def add(self, id: int, timeout: float, method: str) -> None:
+        """Watches a request that is due in ``timeout`` seconds, which were checked; it is among the pending already."""
+        when = self._loop.time() + timeout
         heap = self._heap
         heappush(heap, (when, id, timeout, method))
         if self._timer is None or when < self._at:

@@ -81,7 +81,8 @@ class Requests:
 
     def send(self, id: int, timeout: float) -> None:
         self.pending[id] = None
-        self.deadlines.add(self.deadlines.due(timeout), id, timeout, "m")
+        self.deadlines.check(timeout)
+        self.deadlines.add(id, timeout, "m")
 
     def answer(self, id: int) -> None:
         del self.pending[id]

@@ -203,9 +203,12 @@ class _AsyncioGuard:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
     ) -> bool:
+        self._block += 1
+        if exc_type is None and not self._requested:
+            self._entered = False
+            return False
         delivered = self._delivered
         self._entered = self._requested = self._delivered = False
-        self._block += 1
         if delivered:
             self._task.uncancel()
         if exc_type is None or not issubclass(exc_type, asyncio.CancelledError):

@@ -91,9 +91,10 @@ class _Incoming(msgspec.Struct):
         Raises:
             InvalidParams: params are neither an object nor an array, or hold a number that no double can.
         """
-        if self._params is UNSET:
-            self._params = _decode_params(self.raw_params)
-        return self._params
+        params = self._params
+        if params is UNSET:
+            params = self._params = _decode_params(self.raw_params)
+        return params
 
     def __eq__(self, other: object) -> bool:
         """Equal as received; whether somebody has read the params does not count."""

@@ -218,7 +218,10 @@ class Peer(Generic[W]):
             UnencodableError: ``params`` have no JSON form.
             MessageTooLargeError: the text is over the limit.
         """
-        return self._fitting(encode_notification(method, params))
+        text = encode_notification(method, params)
+        if len(text) > self.max_message_bytes:
+            raise MessageTooLargeError(len(text), self.max_message_bytes)
+        return text
 
     def respond(self, id: Id, result: Any) -> bytes | None:
         """The text that answers the peer's request ``id``; ``None`` when the peer took the request back, and when
@@ -231,7 +234,9 @@ class Peer(Generic[W]):
         """
         if self.state not in _SENDING:
             return None
-        text = self._fitting(encode_response(id, result)) if self.wants(id) else None
+        text = encode_response(id, result) if self.wants(id) else None
+        if text is not None and len(text) > self.max_message_bytes:
+            raise MessageTooLargeError(len(text), self.max_message_bytes)
         del self._in_flight[id]
         return text
 
@@ -245,7 +250,9 @@ class Peer(Generic[W]):
         """
         if self.state not in _SENDING:
             return None
-        text = self._fitting(encode_failure(id, code, message, data)) if self.wants(id) else None
+        text = encode_failure(id, code, message, data) if self.wants(id) else None
+        if text is not None and len(text) > self.max_message_bytes:
+            raise MessageTooLargeError(len(text), self.max_message_bytes)
         del self._in_flight[id]
         return text
 
@@ -255,11 +262,6 @@ class Peer(Generic[W]):
             return None
         del self.pending[id]
         return encode_notification(_CANCELLED, {"requestId": id, "reason": reason})
-
-    def _fitting(self, text: bytes) -> bytes:
-        if len(text) > self.max_message_bytes:
-            raise MessageTooLargeError(len(text), self.max_message_bytes)
-        return text
 
     def wants(self, id: Id) -> bool:
         """Whether the peer's request ``id`` still wants an answer: false when the peer took it back.

@@ -19,7 +19,7 @@ from itertools import accumulate
 from typing import Any, TypeVar, overload
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from ..errors import InvalidValueError, UnencodableError
 
@@ -63,7 +63,7 @@ def depth_exceeds(text: bytes, limit: int) -> bool:
 
     Of a text that is not JSON the answer may be either.
     """
-    if text.count(b"[") + text.count(b"{") <= limit:
+    if not _has_more(text, limit):
         return False
     if b"\\" in text:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -76,6 +76,20 @@ def depth_exceeds(text: bytes, limit: int) -> bool:
         marks = marks.replace(_LEAF, b"")
         limit -= 1
     return max(accumulate(memoryview(marks).cast("b")), default=0) > limit
+
+
+def _has_more(text: bytes, limit: int) -> bool:
+    """Whether more than ``limit`` arrays and objects begin in ``text``. Looking from one to the next is many times
+    faster than ``count``, which goes byte by byte."""
+    find = text.find
+    for bracket in (0x7B, 0x5B):
+        at = find(bracket)
+        while at >= 0:
+            if not limit:
+                return True
+            limit -= 1
+            at = find(bracket, at + 1)
+    return False
 
 
 _plain = msgspec.json.Decoder().decode
@@ -181,22 +195,57 @@ def encode_value(value: Any) -> bytes:
     """
     try:
         text = _encode(value)
-        # `find`, not `in`: the latter first tries the needle as a number, which takes as long again.
-        if text.find(b"null") >= 0:
+        if not (len(text) > _LONG and _is_surely_finite(value)) and _null(text):
             _refuse_non_finite(value)
     except UnicodeEncodeError:
         return _encode_escaped(value)
     except _FAILURES as exc:
         raise UnencodableError(str(exc)) from exc
-    if not text.isascii():
+    if not text.isascii() and 0xE2 in text:
         text = text.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     return text
 
 
 #: What the codecs raise at a value that they cannot write.
 _FAILURES = (TypeError, ValueError, RecursionError, NotImplementedError, OverflowError)
-#: How MessagePack writes a double that is not finite. In UTF-8 the first byte is never followed by the second.
-_NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+
+
+def _may_hold_non_finite(packed: bytes) -> bool:
+    """Whether a double that is not finite stands in MessagePack text: 0xCB, then 0x7F or 0xFF, then 0xF0 or more. In
+    UTF-8 the first of these is never followed by the second."""
+    find = packed.find
+    at = find(0xCB)
+    while at >= 0:
+        head = packed[at + 1 : at + 3]
+        if head >= b"\xff\xf0" or b"\x7f\xf0" <= head <= b"\x7f\xff":
+            return True
+        at = find(0xCB, at + 1)
+    return False
+
+
+def _is_surely_finite(value: Any) -> bool:
+    """Whether a look at few values shows that all are finite. For long strings that is a thousand times faster than
+    looking for ``null`` in their text."""
+    stack = [value]
+    for _ in range(_FEW):
+        if not stack:
+            return True
+        item = stack.pop()
+        kind = type(item)
+        if kind is dict:
+            stack += item.values()
+        elif kind is list:
+            stack += item
+        elif isinstance(item, msgspec.Struct):
+            stack += msgspec.structs.astuple(item)
+        elif kind is float:
+            if not math.isfinite(item):
+                return False
+        elif kind not in _FINITE:
+            return False
+        if len(stack) > _FEW:
+            return False
+    return not stack
 
 
 def _refuse_non_finite(value: Any) -> None:
@@ -205,7 +254,7 @@ def _refuse_non_finite(value: Any) -> None:
     It writes small integers and packed bytes too, so what looks like one is looked for once more, value by value.
     """
     try:
-        if _NOT_FINITE.search(_pack(value)) is None:
+        if not _may_hold_non_finite(_pack(value)):
             return
     except OverflowError:
         # MessagePack has no integers beyond 64 bits.
@@ -250,5 +299,11 @@ def dump_ascii(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
 
 
+#: A text of more bytes than this is not searched when there are so few values in it that they can be looked at.
+_LONG = 4096
+_FEW = 64
+_FINITE = frozenset({str, int, bool, type(None), Raw, type(UNSET)})
+#: The fastest search that there is: `in` first tries the needle as a number, which takes as long again.
+_null = re.compile(b"null").search
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode

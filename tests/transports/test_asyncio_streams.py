@@ -102,6 +102,14 @@ async def pipes(**options: Any) -> AsyncIterator[tuple[PipeLines, Ends]]:
         ends.close_send()
 
 
+class Clock:
+    """Stands still, so that what a test writes is written in one moment."""
+
+    def __init__(self, output: AsyncioOutput) -> None:
+        self.now = 0.0
+        output._time = lambda: self.now
+
+
 async def read_all(sock: socket.socket, size: int) -> bytes:
     """``size`` bytes from a blocking socket, without blocking the loop."""
     sock.setblocking(False)
@@ -120,11 +128,13 @@ async def test_both_ways_over_pipes() -> None:
         ends.write(b"st")
         await sink.until_messages(2)
         transport.write(b"answer")
+        await turns()
         assert ends.read() == b"answer\n"
         ends.close_send()
         assert await sink.until_input_ended() is None
         assert sink.messages == [b"one", b"two", b"last"]
         transport.write(b"still")
+        await turns()
         assert ends.read() == b"still\n"
 
 
@@ -133,7 +143,7 @@ async def test_the_first_message_of_a_turn_is_written_at_once_and_the_rest_joine
         written: list[bytes] = []
         output = transport._output
         assert isinstance(output, AsyncioOutput)
-        put = output._put
+        put, clock = output._put, Clock(output)
 
         def record(data: bytes) -> None:
             written.append(data)
@@ -146,6 +156,7 @@ async def test_the_first_message_of_a_turn_is_written_at_once_and_the_rest_joine
         assert written[1:] == [b"1\n2\n3\n4\n5\n6\n7\n8\n", b"9\n10\n11\n12\n13\n14\n15\n16\n"]
         await turns()
         assert written[3:] == [b"17\n18\n19\n"]
+        clock.now += 1
         transport.write(b"next turn")
         assert written[4:] == [b"next turn\n"]
         await turns()
@@ -159,6 +170,7 @@ async def test_joined_messages_are_bounded_by_size() -> None:
         output = transport._output
         assert isinstance(output, AsyncioOutput)
         output._put = lambda data: written.append(len(data))
+        Clock(output)
         for size in (8192, 8192, 8193, *[8192] * 9, 65536):
             transport.write(b"x" * size)
         assert written == [8193, 8193, 8194, 8 * 8193, 8193, 65537]
@@ -188,11 +200,29 @@ async def test_answers_written_while_the_sink_is_fed_leave_with_one_write() -> N
             assert written[1:] == [b"".join(b"re %d\n" % n for n in range(8)), b"re 8\nre 9\n"]
             # What is written in the turn of a first write stays behind it.
             written.clear()
+            Clock(output)
             transport.write(b"a")
             transport.data_received(b"b\n")
             transport.write(b"c")
+            transport.write(b"d")
             await turns()
-            assert written == [b"a\n", b"re b\n", b"c\n"]
+            assert written == [b"a\n", b"re b\n", b"c\nd\n"]
+
+
+async def test_messages_that_come_one_by_one_cost_no_turn_of_the_loop() -> None:
+    async with pipes() as (transport, _), started(transport):
+        output = transport._output
+        assert isinstance(output, AsyncioOutput)
+        written: list[bytes] = []
+        asked: list[object] = []
+        output._put, output._call_soon, clock = written.append, asked.append, Clock(output)  # type: ignore[assignment]
+        for number in range(3):
+            transport.write(b"%d" % number)
+            clock.now += 1
+        assert (written, asked) == ([b"0\n", b"1\n", b"2\n"], [])
+        transport.write(b"3")
+        transport.write(b"4")
+        assert (written[3:], asked) == ([b"3\n"], [output._turn_over])
 
 
 async def test_a_long_message_is_not_copied_and_keeps_its_place() -> None:

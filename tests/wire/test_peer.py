@@ -131,6 +131,8 @@ def test_what_is_over_the_limit_is_not_written() -> None:
         peer.request("m", ["x" * 50], None)
     assert (caught.value.size, caught.value.limit) == (len(exact), len(exact) - 1)
     with pytest.raises(MessageTooLargeError):
+        peer.notify("m", ["x" * 80])
+    with pytest.raises(MessageTooLargeError):
         peer.notify("m", ["x" * 60])
     assert peer.pending == {}
 

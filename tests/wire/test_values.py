@@ -121,14 +121,23 @@ def test_what_can_be_written_is_one_line_of_utf8(value: Any) -> None:
 @example((1.0, math.nan))
 @example({1: math.nan})
 def test_numbers_that_are_not_finite_are_not_written(value: Any) -> None:
-    """Whether there is one is asked of a walk that knows all these types."""
-    try:
-        text = encode_value(value)
-    except UnencodableError:
-        assert _has_non_finite(value)
-    else:
-        assert not _has_non_finite(value)
-        decode_value(text)
+    """Whether there is one is asked of a walk that knows all these types. Long texts go another way."""
+    for whole in (value, ["x" * 5000, value], {"few": Plain(value), "long": "x" * 5000}, [value] * 5 + ["x" * 5000]):
+        try:
+            text = encode_value(whole)
+        except UnencodableError:
+            assert _has_non_finite(value)
+        else:
+            assert not _has_non_finite(value)
+            decode_value(text)
+
+
+def test_many_values_in_a_long_text() -> None:
+    numbers: list[Any] = [*range(2000), {"a": [1.5]}]
+    assert decode_value(encode_value(numbers)) == numbers
+    numbers[-1]["a"] += [math.inf]
+    with pytest.raises(UnencodableError):
+        encode_value(numbers)
 
 
 def _has_non_finite(value: Any) -> bool:
