@@ -57,6 +57,7 @@ EXTRAS = {
 }  # fmt: skip
 #: Takes longer to import than the rest together (the WebSocket library, the official SDK); loaded where it is needed.
 SLOW = {
+    f"{PACKAGE}.cli.approvals_work",
     f"{PACKAGE}.transports.websocket", f"{PACKAGE}.mcp.serving.http_server", f"{PACKAGE}.mcp.http.session",
     f"{PACKAGE}.mcp.http.retrying",
 }  # fmt: skip
@@ -214,6 +215,18 @@ def test_host_and_server_never_meet_below_the_command() -> None:
         for module in MODULES
         if module.layer < 7 and both <= {module.unit} | {_unit(found.target) for found in _inner(module)}
     ] == []
+
+
+def test_a_server_with_toolsets_needs_no_host() -> None:
+    users = {
+        module.name
+        for module in MODULES
+        if module.unit == "toolsets" and "host" in {_unit(found.target) for found in _inner(module)}
+    }
+    assert users == {f"{PACKAGE}.toolsets.host"}
+    code = f"import sys, {PACKAGE}.toolsets; print('{PACKAGE}.host' in sys.modules)"
+    run = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout.strip() == "False"
 
 
 def test_importing_the_package_stays_light() -> None:

@@ -1,35 +1,29 @@
 """``mcpl approvals``: the approvals of a store, for those who decide.
 
-Owns: the commands ``list``, ``show``, ``decide`` and ``reconcile``. Does not own: the gate (``mcpl_core.approvals``),
-and who may use the store: whoever can open it can decide.
+Owns: the command lines of ``list``, ``show``, ``decide`` and ``reconcile``. Does not own: what they do
+(``approvals_work``), the gate (``mcpl_core.approvals``), and who may use the store: whoever can open it can decide.
 
 Exit statuses: 0: done; 1: the gate refused (the message begins with its code), or the store cannot be used; 2: the
 command line is not understood.
+
+The gate is loaded by the command that needs it: every other command would start later by a third.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ..approvals import STATUSES, ApprovalGateway, DecisionCommand, Outcome, reconcile
-from ..approvals.diagnosis import status_now
-from ..approvals.facts import load_record
-from ..approvals.store import Transaction
-from ..errors import InvalidValueError
-from .approvals_store import StoreOptions, at_the_gate
-from .approvals_view import Shown, list_json, show_list, show_one, shown_json
+from .approvals_options import StoreOptions
 from .options import with_option_groups
-from .output import CommandError, Output, read_json
+from .output import CommandError
 
 __all__ = ("approvals", "decide", "list_approvals", "reconcile_claim", "show")
 
 approvals = typer.Typer(
     help="Approvals of writes: look at them, decide them, and settle what is unknown.\n\n"
     "Exit status 1: the gate refused, and the message begins with its code; or the store cannot be used.",
-    no_args_is_help=False,
 )
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -42,54 +36,26 @@ _DIGEST = Annotated[str, typer.Option("--digest", metavar="HEX", help="The inten
 def list_approvals(
     options: StoreOptions,
     status: Annotated[
-        str, typer.Option("--status", help=f"Only those that are now: {', '.join(STATUSES)}.", show_default=False)
+        str,
+        typer.Option("--status", help="Only those that are pending, approved, rejected, expired or canceled by now."),
     ] = "",
     run_id: Annotated[str, typer.Option("--run", metavar="ID", help="Only those of this run.")] = "",
     tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="Only those of this tool.")] = "",
     as_json: _JSON = False,
 ) -> int:
     """List approvals, oldest first, with the status that they have by now. Nothing is changed."""
-    if status and status not in STATUSES:
-        raise CommandError(f"--status is one of {', '.join(STATUSES)}")
+    from .approvals_work import print_list
 
-    async def work(gateway: ApprovalGateway) -> Any:
-        def read(tx: Transaction) -> Any:
-            now = gateway.clock()
-            records = tx.records(run_id=run_id or None, tool_name=tool or None)
-            return [(record, status_now(tx, record, now)) for record in records]
-
-        return await gateway.store.read(read)
-
-    rows = [row for row in at_the_gate(options, work) if not status or row[1] == status]
-    if as_json:
-        print(json.dumps(list_json(rows)))
-    else:
-        show_list(Output(), rows)
+    print_list(options, status, run_id, tool, as_json=as_json)
     return 0
 
 
 @with_option_groups
 def show(options: StoreOptions, approval: _ID, as_json: _JSON = False) -> int:
     """Show one approval: the exact call, the hash of what is shown, and what became of it. Nothing is changed."""
+    from .approvals_work import print_one
 
-    async def work(gateway: ApprovalGateway) -> Shown:
-        def read(tx: Transaction) -> Shown:
-            record = load_record(tx, approval)
-            return Shown(
-                record,
-                status_now(tx, record, gateway.clock()),
-                tx.claim_of(approval),
-                tx.receipt_of(approval),
-                tx.events(approval),
-            )
-
-        return await gateway.store.read(read)
-
-    found = at_the_gate(options, work)
-    if as_json:
-        print(json.dumps(shown_json(found)))
-    else:
-        show_one(Output(), found)
+    print_one(options, approval, as_json=as_json)
     return 0
 
 
@@ -110,16 +76,16 @@ def decide(
     as_json: _JSON = False,
 ) -> int:
     """Approve or reject, if the approval is still what was looked at."""
+    from .approvals_work import give_decision
 
-    async def work(gateway: ApprovalGateway) -> Any:
-        command = DecisionCommand(approval, revision, digest, key, decision)  # type: ignore[arg-type]
-        return await gateway.decide(command, principal_id=principal, preview_digest=preview or None)
-
-    receipt = at_the_gate(options, work)
-    if as_json:
-        print(json.dumps(receipt.to_json()))
-    else:
-        Output().line(f"{receipt.status}  {receipt.approval_id}  revision {receipt.revision}", "bold")
+    command = {
+        "approvalId": approval,
+        "expectedRevision": revision,
+        "intentDigest": digest,
+        "commandKey": key,
+        "decision": decision,
+    }
+    give_decision(options, command, principal, preview, as_json=as_json)
     return 0
 
 
@@ -147,29 +113,10 @@ def reconcile_claim(
     """Settle a call whose effect is unknown, by what you found out at the server. The run must be idle."""
     if bool(result) == not_executed:
         raise CommandError("say either --result FILE or --not-executed")
-    outcome = _outcome(result) if result else None
+    from .approvals_work import settle
 
-    async def work(gateway: ApprovalGateway) -> None:
-        await reconcile(
-            gateway,
-            approval,
-            intent_digest=digest,
-            principal_id=principal,
-            result=outcome,
-            not_executed=not_executed,
-            evidence=evidence or None,
-        )
-
-    at_the_gate(options, work)
-    Output().line(f"settled  {approval}  {'not executed' if outcome is None else outcome.effect_state}", "bold")
+    settle(options, approval, digest, principal, result, evidence)
     return 0
-
-
-def _outcome(source: str) -> Outcome:
-    try:
-        return Outcome.from_json(read_json(source))
-    except InvalidValueError as exc:
-        raise CommandError(f"{source} is no result: {exc}") from exc
 
 
 for _name, _function in (

@@ -1,9 +1,6 @@
-"""Which store of approvals a command works with.
+"""Opening the store of approvals that a command works with.
 
-Owns: the options that name it, and turning what goes wrong with it into one line. Does not own: the stores.
-
-A database's address may hold a password, and a command line can be read by everybody on the machine: so it is given as
-the name of the environment variable that holds it.
+Owns: which store the options name, and turning what goes wrong with it into one line. Does not own: the stores.
 """
 
 from __future__ import annotations
@@ -11,53 +8,36 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
-
-import typer
+from typing import Any, TypeVar
 
 from ..approvals import ApprovalError, ApprovalGateway, ApprovalStorageError, PostgresApprovalStore, SqliteApprovalStore
 from ..approvals.postgres.store import DEFAULT_SCHEMA
 from ..errors import InvalidValueError, LocalProtocolError
+from .approvals_options import StoreOptions
 from .output import CommandError
 from .running import run_until_stopped
 
-__all__ = ("StoreOptions", "at_the_gate")
+__all__ = ("at_the_gate", "open_store")
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class StoreOptions:
-    """The options that name a store."""
+def open_store(options: StoreOptions) -> AbstractAsyncContextManager[Any]:
+    """The store, to be entered. A file that is not there is not made.
 
-    store: Annotated[
-        str, typer.Option("--store", metavar="FILE", envvar="MCPL_APPROVALS", help="The SQLite file of the store.")
-    ] = ""
-    postgres_env: Annotated[
-        str,
-        typer.Option(
-            "--postgres-env",
-            metavar="VARIABLE",
-            help="The PostgreSQL database whose address is in this environment variable.",
-        ),
-    ] = ""
-    schema: Annotated[str, typer.Option("--schema", help="The schema in that database.")] = DEFAULT_SCHEMA
-
-    def open(self) -> AbstractAsyncContextManager[Any]:
-        """The store, to be entered.
-
-        Raises:
-            CommandError: the options name none, or two.
-        """
-        if bool(self.store) == bool(self.postgres_env):
-            raise CommandError("name the store: either --store FILE or --postgres-env VARIABLE")
-        if self.store:
-            return SqliteApprovalStore(self.store, create=False)
-        dsn = os.environ.get(self.postgres_env)
-        if not dsn:
-            raise CommandError(f"the environment variable {self.postgres_env} is not set")
-        return PostgresApprovalStore(dsn, schema=self.schema)
+    Raises:
+        CommandError: the options name none, or two.
+        InvalidValueError: the schema has no plain name.
+        LocalProtocolError: the database's library is not installed.
+    """
+    if bool(options.store) == bool(options.postgres_env):
+        raise CommandError("name the store: either --store FILE or --postgres-env VARIABLE")
+    if options.store:
+        return SqliteApprovalStore(options.store, create=False)
+    dsn = os.environ.get(options.postgres_env)
+    if not dsn:
+        raise CommandError(f"the environment variable {options.postgres_env} is not set")
+    return PostgresApprovalStore(dsn, schema=options.schema or DEFAULT_SCHEMA)
 
 
 def at_the_gate(options: StoreOptions, work: Callable[[ApprovalGateway], Awaitable[T]]) -> T:
@@ -73,7 +53,7 @@ def at_the_gate(options: StoreOptions, work: Callable[[ApprovalGateway], Awaitab
     """
 
     async def open_and_work() -> T:
-        async with options.open() as store:
+        async with open_store(options) as store:
             return await work(ApprovalGateway(store, authorize=lambda principal, record, command: True))
 
     try:

@@ -9,7 +9,8 @@ import pytest
 
 from mcpl_core.approvals import SqliteApprovalStore
 from mcpl_core.cli import main
-from mcpl_core.cli.approvals_store import StoreOptions, at_the_gate
+from mcpl_core.cli.approvals_options import StoreOptions
+from mcpl_core.cli.approvals_store import at_the_gate
 from mcpl_core.cli.output import CommandError
 
 
