@@ -284,7 +284,7 @@ class TestDiscovery:
     async def test_what_has_no_digest(self) -> None:
         assert await refused(ScriptedPeer([tool(description="\ud800")])) == "mcp_catalog_limit_exceeded"
         wide = {"type": "object", "properties": {f"p{index}": {} for index in range(2_000)}}
-        names = [f"t{index}" for index in range(40)]
+        names = [f"t{index}" for index in range(17)]
         monitor = CatalogMonitor()
         peer = ScriptedPeer([tool(name, inputSchema=wide) for name in names])
         peer.watch(monitor)

@@ -26,6 +26,7 @@ from mcpl_core.catalog import (
     discover_tools,
 )
 from mcpl_core.catalog.outcomes import CallOutcome
+from mcpl_core.errors import LocalProtocolError
 from tests.catalog.kit import CALLER, CANARY, FIXTURES, ManualTimer, read_binding, text_result
 from tests.catalog.peers.wire import WireServer, sdk_peer
 
@@ -57,6 +58,15 @@ async def test_notices_go_to_the_monitors_and_then_to_the_host() -> None:
     assert heard == [(other, 0, False), (changed, 1, False), (broken, 1, True)]
     leave()
     await SdkNotices()(changed)
+
+
+async def test_without_the_sdk_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    session: Any = None
+    with pytest.raises(LocalProtocolError) as caught:
+        SdkPeer(session, SdkNotices())
+    assert caught.value.__cause__ is None
+    assert "mcp-live-core[mcp]" in str(caught.value)
 
 
 async def test_an_exception_of_the_stream_ends_it() -> None:
