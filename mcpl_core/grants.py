@@ -354,6 +354,8 @@ def check_feature_set(
         return UnknownFeatureSet(data={"featureSet": name})
     if not status.enabled:
         return FeatureSetNotEnabled(data={"featureSet": name, "reason": status.reason})
+    if type(alternatives) is frozenset and not alternatives.isdisjoint(status.uses):  # as in `check_method`
+        return None
     paths = _ordered(alternatives)
     if not paths or any(path in status.uses for path in paths):
         return None

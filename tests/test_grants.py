@@ -349,11 +349,17 @@ def test_alternatives_given_as_a_set_are_named_in_order() -> None:
     assert denied.data == {"capability": "modelInfo", "anyOf": ["modelInfo", "pushEvents", "tools"]}
 
 
-@given(STATES, st.frozensets(ENTRIES | st.text(max_size=3), max_size=4))
-def test_a_frozen_set_decides_as_every_other_collection(state: GrantState, paths: frozenset[str]) -> None:
-    found, expected = check_method(state, paths), check_method(state, sorted(paths))
-    assert (found is None) == (expected is None)
-    assert getattr(found, "data", None) == getattr(expected, "data", None)
+@given(STATES, st.frozensets(ENTRIES | st.text(max_size=3), max_size=4), st.lists(ENTRIES, max_size=4).map(tuple))
+def test_a_frozen_set_decides_as_every_other_collection(
+    state: GrantState, paths: frozenset[str], uses: tuple[str, ...]
+) -> None:
+    statuses = {"a": FeatureSetStatus("a", uses)}
+    for found, expected in (
+        (check_method(state, paths), check_method(state, sorted(paths))),
+        (check_feature_set(statuses, "a", paths), check_feature_set(statuses, "a", sorted(paths))),
+    ):
+        assert (found is None) == (expected is None)
+        assert getattr(found, "data", None) == getattr(expected, "data", None)
 
 
 STATUSES = {
