@@ -115,6 +115,8 @@ class Runtime:
 
     def connect(self, connection: McplConnection, name: str) -> Link:
         """A connection of this principal begins."""
+        if connection in self._links:
+            raise LocalProtocolError("this connection is served already")
         self.thread = get_ident()
         principal = self._principal(name)
         principal.idle_since = None
@@ -277,15 +279,17 @@ class Runtime:
                 await self._forget(principal)
 
     async def _forget(self, principal: Principal) -> None:
-        # At once: who connects from now on is new.
-        del self._principals[principal.name]
-        self._desks.pop(principal.name).drop()
-        async with self._locks.pop(principal.name, anyio.Lock()):
+        # At once: who connects from now on is new, and is welcome when the old one is gone.
+        name = principal.name
+        del self._principals[name]
+        self._desks.pop(name).drop()
+        async with self._locks.setdefault(name, anyio.Lock()):
             await self.instances.make_again(principal)
             for opened in principal.open():
                 await self.instances.end(principal, opened, "idle")
-        if principal.name not in self._principals:
-            self._keeper.forget(principal.name)
+            self._keeper.forget(name)
+        if name not in self._principals:
+            del self._locks[name]
         await self._write()
 
     async def _write(self) -> None:

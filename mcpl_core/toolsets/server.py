@@ -59,6 +59,7 @@ class ToolsetServer(McplServer):
         held_events: how many events are held for a principal that is away; beyond it the oldest is dropped.
         store: where instances of toolsets with ``load`` outlive the process, as ``FileToolsetStore``.
         clock: what time it is.
+        access: whether ``ctx.access`` is used: ``access.token`` is advertised then, without which no host grants it.
         options: further arguments of ``McplServer``.
 
     Raises:
@@ -81,6 +82,7 @@ class ToolsetServer(McplServer):
         held_events: int = DEFAULT_HELD_EVENTS,
         store: ToolsetStore | None = None,
         clock: Clock | None = None,
+        access: bool = False,
         **options: Any,
     ) -> None:
         if not is_server_name(name):
@@ -89,6 +91,8 @@ class ToolsetServer(McplServer):
             raise InvalidValueError("idle_close", "seconds, or 0 for never")
         if held_events < 1:
             raise InvalidValueError("held_events", "at least one")
+        if access:
+            options["manifest_extra"] = {**(options.get("manifest_extra") or {}), "access": {"token": True}}
         super().__init__(name, version, **options)
         self._entered: AsyncExitStack | None = None
         self._names = FeatureSetNames(name)

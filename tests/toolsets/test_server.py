@@ -304,6 +304,53 @@ async def test_what_serving_raises_is_raised() -> None:
         tasks.cancel_scope.cancel()
 
 
+async def test_a_connection_is_served_once() -> None:
+    made = server()
+    async with served(made), hosted_set(made) as host:
+        await host.join()
+        (session,) = made.sessions
+        with pytest.raises(LocalProtocolError):
+            await made.serve(session.connection)
+        assert text_of(await host.call("lamp_up")) == "1"
+
+
+async def test_who_comes_back_while_it_is_forgotten_is_new_once_the_old_is_gone() -> None:
+    closing, go = anyio.Event(), anyio.Event()
+
+    class Slow(Counter):
+        async def close(self) -> None:
+            closing.set()
+            await go.wait()
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        return Slow(ctx)
+
+    store = FailingStore()
+    made = server(store=store, toolsets={"game": counter_toolset(instances=True, open=open)})
+    async with served(made):
+        async with hosted_set(made) as host:
+            await host.join()
+            await host.open("game")
+        clock_of(made).advance(DAY)
+        await closing.wait()
+        async with hosted_set(made) as host:
+            hello = host.request("initialize", {})
+            await host.send(hello)
+            await quiet()
+            go.set()
+            assert (await host.answer(hello["id"]))["error"]["code"] == -32602
+            stated = await host.join()
+            assert (stated["toolsets"][0]["openInstances"], stated["ended"]) == ([], [])
+            assert (await host.open("game"))["instance"] == "game-1"
+            go.set()
+    assert ("local", "instance game-1") in store.rows
+
+
+async def test_access_is_advertised_by_who_uses_it() -> None:
+    assert "access" not in server().manifest
+    assert server(access=True, manifest_extra={"own": 1}).manifest["access"] == {"token": True}
+
+
 async def test_eviction_is_told() -> None:
     made = server()
     async with served(made), hosted_set(made) as host:
