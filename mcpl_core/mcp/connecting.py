@@ -112,17 +112,24 @@ def mcp_client(
         InvalidValueError: an argument makes no sense, or does not go with another (``combination``).
         McpExtraMissingError: it needs a library that is not installed.
     """
-    if not isinstance(name, str) or not name:
-        raise InvalidValueError("name", "a client needs a name", "$.name")
-    if result_mode not in RESULT_MODES:
-        raise InvalidValueError("result_mode", f"a mode is one of {', '.join(RESULT_MODES)}", "$.result_mode")
-    unknown = set(http_options or ()) - {"carrier", "timing", "max_message_bytes"}
-    if unknown:
-        raise InvalidValueError("http_options", f"{sorted(map(str, unknown))} are not known", "$.http_options")
+    told = dict(CLIENT_INFO if client_info is None else client_info)
+    _check(
+        name=isinstance(name, str) and bool(name),
+        result_mode=result_mode in RESULT_MODES,
+        prefix=prefix is None or (isinstance(prefix, str) and bool(prefix)),
+        client_info=all(isinstance(told.get(member), str) for member in ("name", "version")),
+        http_options=set(http_options or ()) <= {"carrier", "timing", "max_message_bytes"},
+        handlers=all(map(callable, (handlers or {}).values())),
+        json_schema_validator=json_schema_validator is None or isinstance(json_schema_validator, JsonSchemaValidator),
+        timeout=timeout is None or _is_duration(timeout),
+        max_total=_is_duration(max_total),
+        observer=observer is None or callable(observer),
+        trace=trace is None or callable(trace),
+    )
     declared = Replay.read(replay)
     connecting = Connecting(
         name=name,
-        client_info=dict(CLIENT_INFO if client_info is None else client_info),
+        client_info=told,
         timeout=timeout,
         retry_on_throttle=True if retry_on_throttle is UNSET else retry_on_throttle,
         replay=declared,
@@ -230,6 +237,32 @@ async def _owned(session: GivenSession) -> AsyncIterator[GivenSession]:
         yield session
     finally:
         await session.aclose()
+
+
+#: What an argument has to be.
+_WANTED: Final[dict[str, str]] = {
+    "name": "a text",
+    "result_mode": f"one of {', '.join(RESULT_MODES)}",
+    "prefix": "a text, or left out",
+    "client_info": "a mapping with name and version",
+    "http_options": "carrier, timing and max_message_bytes, and nothing else",
+    "handlers": "functions by method",
+    "json_schema_validator": "an object with get_validator",
+    "timeout": "seconds, or None",
+    "max_total": "seconds",
+    "observer": "a function",
+    "trace": "a function",
+}
+
+
+def _check(**fine: bool) -> None:
+    for name, is_fine in fine.items():
+        if not is_fine:
+            raise InvalidValueError(name, f"what is needed is {_WANTED[name]}", f"$.{name}")
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def _refuse_together(arm: str, **given: Any) -> None:
