@@ -1,7 +1,8 @@
 """Tools under authority: the host says which tools of a server may be called, and how; the server cannot widen it.
 
 Works with any session that lists and calls tools (``peers``), and needs no extra. Reads are called here; writes are
-only discovered here, and dispatched through an approval gate.
+only discovered here, and dispatched through an approval gate. SPEC has nothing of this; the readings are R-catalog in
+SPEC_NOTES.md.
 """
 
 from .bindings import ApprovalBinding, ReadBinding, ToolPolicy, WriteBinding, WriteEffect

@@ -44,7 +44,7 @@ class RawPeer:
     """An initialized session.
 
     A session that repeats calls by itself is not one for writes: what it says of a last attempt says nothing of the
-    ones before. Open it without permission to repeat.
+    ones before. Open it without permission to repeat (over HTTP: ``retry_on_throttle=False`` and no ``replay``).
 
     Args:
         session: opened, and closed, by somebody else.

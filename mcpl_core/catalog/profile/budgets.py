@@ -1,6 +1,7 @@
 """What schemas and values may cost under the profile.
 
-Owns: the numbers. They are ceilings: a budget can only be lowered.
+Owns: the numbers. They are ceilings: a budget can only be lowered. Does not own: the counting (``bounded`` for size,
+``validator`` for steps).
 """
 
 from __future__ import annotations
