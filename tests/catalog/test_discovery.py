@@ -10,12 +10,16 @@ import sys
 import traceback
 from typing import Any
 
+import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mcpl_core.catalog import (
     CatalogError,
     CatalogLimits,
     CatalogMonitor,
+    PeerResult,
     ToolPolicy,
     discover_tools,
     discover_write_tools,
@@ -416,3 +420,44 @@ class TestWrites:
     async def test_a_policy_of_a_read_is_none_of_a_write(self) -> None:
         with pytest.raises(CatalogError):
             read_binding(policy=ToolPolicy(title="T", mode="confirm"))
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=3), below, max_size=3),
+    max_leaves=6,
+)
+members = st.sampled_from(["description", "inputSchema", "outputSchema", "execution", "annotations", "name"])
+tools = st.builds(lambda more: tool() | more, st.dictionaries(members, anything, max_size=2))
+pages = anything | st.fixed_dictionaries(
+    {"tools": anything | st.lists(tools | anything, max_size=2)}, optional={"nextCursor": anything}
+)
+blocks = st.fixed_dictionaries({"type": anything | st.sampled_from(["text", "image"])}, optional={"text": anything})
+results = anything | st.fixed_dictionaries(
+    {"content": st.lists(blocks, max_size=2) | anything},
+    optional={"structuredContent": anything, "isError": anything},
+)
+
+
+class Fuzzed(ScriptedPeer):
+    """Hands on what no JSON could carry, too."""
+
+    async def request(self, method: Any, params: Json) -> Any:
+        return PeerResult(self.pages[0] if method == "tools/list" else self.result)
+
+
+@settings(max_examples=150, deadline=None)
+@given(pages, results)
+def test_whatever_a_server_answers_comes_to_a_code(page: Any, result: Any) -> None:
+    async def discover_and_call() -> None:
+        peer = Fuzzed(pages=[page], result=result)
+        try:
+            catalog, _ = await read(peer)
+        except CatalogError:
+            peer.pages = [{"tools": [tool(outputSchema=OUTPUT)]}]
+            catalog, _ = await read(peer)
+        outcome = await catalog.registrations[0].call({"q": "x"}, CALLER)
+        assert outcome.ok or outcome.envelope() == {"text": [], "structured": None}
+        outcome.to_text()
+
+    anyio.run(discover_and_call)
