@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mcpl_core.schemas import (
     Checker,
@@ -289,6 +291,35 @@ def test_the_library_is_loaded_by_the_first_validator_only() -> None:
     )
     run = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True)
     assert run.stdout.split() == ["False", "True"]
+
+
+KEYWORDS = (
+    "$ref", "$id", "$anchor", "$defs", "$dynamicRef", "$dynamicAnchor", "$schema", "type", "properties", "items",
+    "prefixItems", "allOf", "anyOf", "oneOf", "not", "if", "then", "default", "enum", "const", "pattern", "patternProperties",
+    "required", "additionalProperties", "dependentRequired", "dependencies", "contains", "unevaluatedProperties",
+    "propertyNames",
+)  # fmt: skip
+WORDS = st.sampled_from(
+    ["#", "#/$defs/a", "#a", "a", "object", "(", "x:y", "http://a.example/", "\ud800", "%", "#/%ff"]
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYWORDS) | WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=30000)
+@given(schema=ANYTHING, value=ANYTHING)
+def test_whatever_comes_the_errors_are_ours(schema: Any, value: Any) -> None:
+    try:
+        validator = SchemaValidator(schema)
+    except SchemaError:
+        return
+    try:
+        validator.check(validator.fill(value))
+    except SchemaViolation as exc:
+        assert len(str(exc)) < 1_000
 
 
 SUITE = sorted((Path(__file__).parent / "suite").glob("*.json"))
