@@ -33,7 +33,7 @@ from .inputs import INPUT_METHODS, with_inputs
 from .keeper import Reconnect, SessionKeeper
 from .listing import list_all_tools
 from .observing import CallObserver, ToolCallEnded, ToolCallStarted, outcome_of, tell
-from .outcomes import TerminateOutcome
+from .outcomes import TerminateKind, TerminateOutcome
 from .results import McpAnswer, ResultMode, read_answer
 from .session import DEFAULT_TERMINATE_BOUND, RawSession, SessionOpener
 from .tools import McpTool
@@ -49,6 +49,9 @@ TIME_META = "mcpl/time"
 
 #: Seconds that a call takes in all where progress extends its timeout.
 DEFAULT_MAX_TOTAL = 600.0
+
+#: Seconds past its own bound, after which a session that is being ended is not waited for any more.
+_END_GRACE = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,16 +158,26 @@ class McpClient:
         async with self._ending:
             if self._outcome is None:
                 self._check_open()
-                began = anyio.current_time()
                 try:
-                    outcome = await self._keeper.session.terminate(timeout)
-                except ConnectionClosedError:
-                    lost = LocalSessionHandleLostError.__name__
-                    outcome = TerminateOutcome("handle-lost", anyio.current_time() - began, error_class=lost)
+                    self._outcome = await self._end_session(timeout)
                 finally:
                     await self.close()
-                self._outcome = outcome
             return self._outcome
+
+    async def _end_session(self, timeout: float) -> TerminateOutcome:
+        """What became of it; a session of whatever make raises nothing here, and takes no longer than it may."""
+        began = anyio.current_time()
+        kind: TerminateKind = "timed-out"
+        error_class = None
+        # Sessions keep the bound themselves, and know better what was sent.
+        with anyio.move_on_after(timeout + _END_GRACE):
+            try:
+                return await self._keeper.session.terminate(timeout)
+            except ConnectionClosedError:
+                kind, error_class = "handle-lost", LocalSessionHandleLostError.__name__
+            except Exception as exc:
+                kind, error_class = "failed", type(exc).__name__
+        return TerminateOutcome(kind, anyio.current_time() - began, error_class=error_class)
 
     @property
     def is_closed(self) -> bool:

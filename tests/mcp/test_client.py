@@ -32,6 +32,7 @@ from mcpl_core.mcp.errors import (
     McpToolListIncompleteError,
 )
 from mcpl_core.mcp.keeper import Reconnect
+from mcpl_core.mcp.mock import MockSession
 from mcpl_core.mcp.observing import ToolCallEnded, ToolCallStarted
 from mcpl_core.mcp.outcomes import TerminateOutcome
 from mcpl_core.testing import RawPeer
@@ -612,6 +613,28 @@ async def test_whatever_comes_of_ending_it_this_side_is_closed() -> None:
         session.terminate = terminate
         assert await client.terminate() is expected
         assert client.is_closed
+
+
+@pytest.mark.parametrize(
+    ("failing", "kind", "error_class"), [("raises", "failed", "RuntimeError"), ("hangs", "timed-out", None)]
+)
+async def test_a_session_of_another_make_is_ended_within_the_bound(
+    failing: str, kind: str, error_class: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpl_core.mcp.client._END_GRACE", 0.0)
+
+    class Odd(MockSession):
+        async def terminate(self, timeout: float = 5.0) -> TerminateOutcome:
+            if failing == "raises":
+                raise RuntimeError("canary")
+            await anyio.sleep_forever()
+            raise AssertionError("unreachable")
+
+    async with mcp_client("odd", session=Odd()) as client:
+        outcome = await client.terminate(timeout=0.0 if failing == "hangs" else 5.0)
+        assert (outcome.kind, outcome.error_class, outcome.resolved) == (kind, error_class, False)
+        assert client.is_closed
+        assert await client.terminate() is outcome
 
 
 async def test_two_clients_close_in_any_order() -> None:
