@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
 import traceback
 from collections.abc import AsyncIterator
@@ -139,6 +140,22 @@ def test_without_the_sdk_http_alone_fails_and_at_once(monkeypatch: pytest.Monkey
     assert (caught.value.library, caught.value.extra) == ("mcp", "mcp")
     for options in ({"transport": StdioTransport(["server"])}, {"connection": Given()}, {"session": MockSession()}):
         mcp_client(**options)
+
+
+def test_nothing_optional_is_needed_to_begin_with() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('mcp', 'mcp_types', 'httpx2', 'jsonschema_rs', 'uvicorn', 'starlette', 'pydantic'):\n"
+        "    sys.modules[name] = None\n"
+        "import anyio\n"
+        "from mcpl_core.mcp import mock_mcp_client\n"
+        "async def main():\n"
+        "    async with mock_mcp_client('x', ['echo']) as client:\n"
+        "        print(await client.call('echo'))\n"
+        "anyio.run(main)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (run.stdout, run.stderr) == ("[mock result]\n", "")
 
 
 async def test_a_session_that_is_there_stays_its_owners() -> None:

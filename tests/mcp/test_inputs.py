@@ -137,7 +137,7 @@ async def test_a_client_answers_and_can_be_helped() -> None:
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {})])
 async def test_the_official_server_asks_first() -> None:
     program = str(Path(__file__).with_name("official_asking.py"))
-    handlers: Any = {"roots/list": lambda params: {"roots": [{"uri": "file:///work/"}]}}
+    handlers: Any = {"roots/list": lambda params: {"roots": [{"uri": "file:///project/"}]}}
     process = await anyio.open_process([sys.executable, program])
     assert process.stdin is not None and process.stdout is not None
     try:
@@ -146,6 +146,6 @@ async def test_the_official_server_asks_first() -> None:
             transport = HttpTransport(f"http://127.0.0.1:{port}/mcp")
             async with mcp_client("asking", transport=transport, handlers=handlers, era="modern") as client:
                 assert client.session.protocol_version == "2026-07-28"
-                assert await client.call("places") == "file:///work/"
+                assert await client.call("places") == "file:///project/"
     finally:
         await process.aclose()
