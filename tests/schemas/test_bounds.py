@@ -56,6 +56,7 @@ def test_a_limit_is_at_least_one(name: str) -> None:
         ({"enum": list(range(4_094))}, {"properties": {str(n): True for n in range(4_095)}}, "max_nodes"),
     ],
 )
+@pytest.mark.spec("R-schema-3")
 def test_each_limit_holds_exactly(fits: Any, breaks: Any, limit: str) -> None:
     check_bounds(fits, LIMITS)
     with pytest.raises(SchemaTooLargeError) as caught:
@@ -117,6 +118,7 @@ def test_expansions_are_counted(schema: Any, count: int) -> None:
     assert expansions(schema) == count
 
 
+@pytest.mark.spec("R-schema-3")
 def test_a_bomb_is_refused_before_it_is_lit() -> None:
     assert expansions(bomb(15)) == 2**16 - 1
     for levels in (16, 40):

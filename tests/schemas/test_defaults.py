@@ -58,6 +58,7 @@ def fill(schema: Any, value: Any, limits: SchemaLimits = LIMITS) -> Any:
         ),
     ],
 )
+@pytest.mark.spec("R-schema-4")
 def test_defaults_are_filled_in(schema: Any, value: Any, filled: Any) -> None:
     assert fill(schema, value) == filled
 
@@ -79,6 +80,7 @@ def test_defaults_are_filled_in(schema: Any, value: Any, filled: Any) -> None:
         False,
     ],
 )
+@pytest.mark.spec("R-schema-4")
 def test_nothing_else_is_filled_in(schema: Any) -> None:
     value = {"k": 1}
     assert fill(schema, value) is value
@@ -94,6 +96,7 @@ def test_nothing_else_is_filled_in(schema: Any) -> None:
         {"properties": {"a": {"default": 1}}, "allOf": [{"properties": {"a": {"default": 2}}}]},
     ],
 )
+@pytest.mark.spec("R-schema-4")
 def test_the_nearest_default_holds(schema: Any) -> None:
     assert fill(schema, {}) == {"a": 1}
 
@@ -149,6 +152,7 @@ def test_what_did_not_change_is_shared_and_what_was_filled_in_is_not() -> None:
         ),
     ],
 )
+@pytest.mark.spec("R-schema-4")
 def test_a_default_without_an_end_is_found_at_construction(schema: Any, path: str) -> None:
     with pytest.raises(SchemaError) as caught:
         Defaults(References(schema), LIMITS)

@@ -46,6 +46,7 @@ def listener() -> Iterator[socket.socket]:
         {"$dynamicRef": "http://127.0.0.1:{port}/s#a"},
     ],
 )
+@pytest.mark.spec("R-schema-2")
 def test_nothing_is_fetched(listener: socket.socket, reference: dict[str, str]) -> None:
     port = listener.getsockname()[1]
     schema = {keyword: uri.replace("{port}", str(port)) for keyword, uri in reference.items()}
@@ -122,6 +123,7 @@ def test_the_schema_is_copied() -> None:
     assert validator.fill({}) == {"a": [1]}
 
 
+@pytest.mark.spec("R-schema-1")
 def test_the_dialect_is_2020_12_when_the_schema_does_not_say() -> None:
     SchemaValidator({"prefixItems": [True], "items": False}).check([1])
     with pytest.raises(SchemaViolation):
@@ -150,6 +152,7 @@ def test_a_default_is_judged_as_it_is_filled_in() -> None:
     assert SchemaValidator({"properties": {"a": {**inner, "default": {}}}}).fill({}) == {"a": {"b": 1}}
 
 
+@pytest.mark.spec("R-schema-1")
 def test_a_format_is_an_annotation_unless_it_is_asked_for() -> None:
     for dialect in ({}, {"$schema": DRAFT_7}):
         SchemaValidator({**dialect, "format": "date"}).check("x")
@@ -162,6 +165,7 @@ def test_a_format_is_an_annotation_unless_it_is_asked_for() -> None:
     ("pattern", "text"),
     [("^(a+)+$", "a" * 50_000 + "b"), ("^(a|a)*$", "a" * 50_000 + "b"), ("(.*)*x", "a" * 50_000)],
 )
+@pytest.mark.spec("R-schema-5")
 def test_hostile_patterns_take_linear_time(pattern: str, text: str) -> None:
     for schema in ({"pattern": pattern}, {"patternProperties": {pattern: False}}):
         validator = SchemaValidator(schema)
@@ -179,6 +183,7 @@ def test_look_around_is_taken_within_bounds() -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"(?=(a+)+b)(a+)+\1c", r"^(a+)+\1$", r"(?=(.*)x)(a+)+\2z"])
+@pytest.mark.spec("R-schema-5")
 def test_patterns_that_backtrack_end(pattern: str) -> None:
     validator = SchemaValidator({"pattern": pattern})
     with pytest.raises(SchemaViolation) as caught:
@@ -329,6 +334,7 @@ ELSEWHERE = "http://localhost:1234/"
 
 
 @pytest.mark.parametrize("path", SUITE, ids=lambda path: path.stem)
+@pytest.mark.spec("R-schema-1")
 def test_the_official_suite(path: Path) -> None:
     for case in json.loads(path.read_text(encoding="utf-8")):
         try:

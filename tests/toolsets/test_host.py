@@ -156,12 +156,14 @@ async def both(first: Callable[[], Any], *others: Callable[[], Any]) -> Any:
 # ---------------------------------------------------------------------------------------- the view
 
 
+@pytest.mark.spec("R-toolsets-1")
 async def test_the_host_says_that_it_understands_hints() -> None:
     async with table() as at:
         said = next(each for each in at.raw.heard if each.get("method") == "initialize")
         assert said["params"]["capabilities"]["experimental"]["mcpl"]["toolsets"] is True
 
 
+@pytest.mark.spec("R-hints-3")
 async def test_after_each_connect_the_whole_is_asked_for() -> None:
     async with table() as at:
         request = await at.raw.next("toolsets/list")
@@ -208,6 +210,7 @@ async def test_changes_are_taken_in_the_order_of_the_wire() -> None:
 
 
 @pytest.mark.parametrize("refused", [{"feature_set": "t.tools"}, {"featureSet": 5}])
+@pytest.mark.spec("R-hints-2")
 async def test_the_changes_of_an_event_hold_whatever_becomes_of_the_event(refused: Json) -> None:
     async with table(first=statement()) as at:
         answer = await at.raw.ask(
@@ -228,6 +231,7 @@ async def test_without_push_events_the_grant_of_tools_suffices_for_changes() -> 
         assert (error["code"], at.visible) == (ERR_CAPABILITY_DENIED, [("read", ())])
 
 
+@pytest.mark.spec("R-hints-2")
 async def test_without_tools_no_change_is_looked_at_and_nothing_asked() -> None:
     async with table(HostPolicy.allow("pushEvents")) as at:
         assert "error" not in await at.raw.ask("push/event", event(hints=[change(1, ["read"])]))
@@ -245,6 +249,7 @@ async def test_an_event_whose_hints_are_no_changes_is_an_event_all_the_same() ->
         assert await at.lists() == 1
 
 
+@pytest.mark.spec("R-hints-1", "R-hints-3")
 async def test_a_gap_is_told_by_asking_for_the_whole() -> None:
     audit: list[AuditRecord] = []
     async with table(first=statement(), audit=audit) as at:
@@ -297,6 +302,7 @@ async def test_what_is_revoked_is_gone_at_once_and_asked_for_again_when_it_is_ba
 @pytest.mark.parametrize(
     ("code", "kind"), [(ERR_METHOD_NOT_FOUND, MethodNotFound), (ERR_FEATURE_SET_NOT_ENABLED, FeatureSetNotEnabled)]
 )
+@pytest.mark.spec("R-hints-3")
 async def test_a_server_without_toolsets_says_so_once(code: int, kind: type[McplError]) -> None:
     async with table() as at, anyio.create_task_group() as tasks:
         at.raw.refuse(await at.raw.next("toolsets/list"), code)
@@ -326,6 +332,7 @@ async def test_a_statement_that_is_none_is_told_and_a_later_one_holds() -> None:
         assert list(await at.toolsets.listed()) == ["game", "notes"]
 
 
+@pytest.mark.spec("R-hints-4")
 async def test_a_plain_server_has_no_toolsets_and_all_its_tools_are_shown() -> None:
     host = HostToolsets()
     async with embedded(TOOLS, None, extensions=[host]) as (raw, session):
@@ -340,6 +347,7 @@ async def _answer_list(raw: RawServer) -> None:
     raw.reply(await raw.next("tools/list"), LISTED)
 
 
+@pytest.mark.spec("R-hints-5")
 async def test_each_ended_instance_is_told_once_over_all_connections() -> None:
     told: list[tuple[str, str]] = []
     host = HostToolsets(on_ended=lambda server, ended: told.append((server, f"{ended.instance} {ended.reason}")))
@@ -586,6 +594,7 @@ async def test_a_credential_is_given_as_the_application_decides() -> None:
 
 
 @pytest.mark.parametrize("access", [None, lambda server, params: None], ids=["nobody decides", "refused"])
+@pytest.mark.spec("R-access-1")
 async def test_it_is_refused_by_default_and_when_the_application_says_so(access: Any) -> None:
     audit: list[AuditRecord] = []
     async with table(ACCESS, manifest=ASKS, audit=audit, access=access) as at:
@@ -603,6 +612,7 @@ async def test_it_is_refused_by_default_and_when_the_application_says_so(access:
     ],
     ids=["unknown", "star", "denied"],
 )
+@pytest.mark.spec("R-access-1")
 async def test_no_policy_grants_it_that_does_not_name_it(policy: HostPolicy) -> None:
     asked: list[Any] = []
     async with table(policy, manifest=ASKS, access=lambda *wanted: asked.append(wanted)) as at:
@@ -610,6 +620,7 @@ async def test_no_policy_grants_it_that_does_not_name_it(policy: HostPolicy) -> 
         assert (error["code"], asked) == (ERR_CAPABILITY_DENIED, [])
 
 
+@pytest.mark.spec("R-access-1")
 async def test_a_feature_set_cannot_use_it() -> None:
     claims = {"t.tokens": {"description": "Acts for you", "uses": ["access.token"]}}
     async with table(ACCESS, manifest={**ASKS, "featureSets": claims}) as at:
@@ -617,6 +628,7 @@ async def test_a_feature_set_cannot_use_it() -> None:
         assert not status.enabled
 
 
+@pytest.mark.spec("R-access-1")
 async def test_what_was_revoked_while_somebody_thought_stays_refused() -> None:
     asked, decided = anyio.Event(), anyio.Event()
 

@@ -121,6 +121,7 @@ def test_a_change_that_says_nothing_new_only_counts(change: HintChange) -> None:
     assert (applied.changed, applied.lost, made.rev, made.visible()) == (False, False, 1, before)
 
 
+@pytest.mark.spec("R-hints-1")
 def test_a_lost_change_is_noticed_and_the_one_behind_it_holds() -> None:
     made = view(4, notes=["read"])
     assert made.apply([hint_change(6, ("notes", None), ["write"])]) == (True, True, ())
@@ -136,6 +137,7 @@ def test_a_change_that_was_there_already_is_not_applied_again() -> None:
     assert made.toolsets["notes"].visible == ("read",)
 
 
+@pytest.mark.spec("R-hints-1")
 def test_what_is_no_change_counts_as_a_lost_one() -> None:
     made = view()
     applied = made.apply([InvalidValueError("type", "no object"), hint_change(1, ("notes", None), ["read"])])
@@ -192,6 +194,7 @@ def record(instance: str) -> EndedInstance:
     return ended_statement(("game", instance), "Chess", "closed", 0)
 
 
+@pytest.mark.spec("R-hints-5")
 def test_each_end_is_told_once() -> None:
     ended = EndedRecords()
     assert ended.fresh([record("a"), record("b")]) == [record("a"), record("b")]
