@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import UNSET, UnsetType
 
-from ..errors import ConnectionClosedError, LocalProtocolError
+from ..errors import ConnectionClosedError, InvalidValueError, LocalProtocolError
 from ..protocol.method import TOOLS_CALL, TOOLS_LIST
 from .catalogue import Catalogue, CatalogueMaker
 from .checks import JsonSchemaValidator
@@ -308,7 +308,7 @@ class McpClient:
             input_responses, request_state: go on with a call that ended in ``McpInputRequiredError``.
 
         Raises:
-            InvalidValueError: no such tool is listed (``unknown_tool``).
+            InvalidValueError: no such tool is listed (``unknown_tool``), or it is another client's (``foreign_tool``).
             McpTaskRequiredError, McpOutputUncheckedError, McpReplayUnavailableError, McpRediscoveryRequiredError:
                 nothing was sent.
             McpInputRequiredError: the server wants to know something first.
@@ -319,7 +319,7 @@ class McpClient:
                 says whether it was sent.
         """
         self._check_open()
-        known = tool if isinstance(tool, McpTool) else await self._find(tool)
+        known = self._own(tool) if isinstance(tool, McpTool) else await self._find(tool)
         number, began = next(self._numbers), anyio.current_time()
         observer = self._settings.observer
         tell(observer, ToolCallStarted(self.name, known.tool, number))
@@ -370,6 +370,11 @@ class McpClient:
             await self.tools()
         assert self._catalogue is not None
         return self._catalogue.find(name)
+
+    def _own(self, tool: McpTool) -> McpTool:
+        if tool._call != self.call:
+            raise InvalidValueError("foreign_tool", f"{tool.name[:80]!r} was listed by another client")
+        return tool
 
     def _check_callable(self, tool: McpTool) -> None:
         """Everything that refuses a call before a byte of it is sent."""

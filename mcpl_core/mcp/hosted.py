@@ -14,7 +14,7 @@ import anyio
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ..errors import ConnectionClosedError, InvalidResultError
+from ..errors import ConnectionClosedError, InvalidResultError, LocalProtocolError
 from ..host.hosted import HostedServer
 from ..host.session import HostSession
 from ..protocol import ProgressParams
@@ -167,10 +167,12 @@ async def hosted_session(remote: HostSession | HostedServer) -> AsyncIterator[Ho
     """The session of the moment of a server under a host; of one that is being connected, when it is ready.
 
     Raises:
-        ConnectionClosedError: there is none, and there will be none.
+        ConnectionClosedError: it is over.
+        LocalProtocolError: the host has given the server up.
     """
     if isinstance(remote, HostedServer):
-        await remote.wait("ready", "closed")
+        if await remote.wait("ready", "closed") == "closed":
+            raise LocalProtocolError(f"the host has closed {remote.id}")
         remote = remote.session
     if remote.is_closed:
         raise ConnectionClosedError("not-sent", remote.connection.close_reason)

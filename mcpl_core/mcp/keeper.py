@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import anyio
 from anyio.abc import TaskStatus
 
-from ..errors import ConnectionClosedError, InvalidValueError
+from ..errors import ConnectionClosedError, InvalidValueError, LocalProtocolError
 from ..host.host import drop_frames
 from ..host.hosted import reconnect_delay
 from .session import RawSession, SessionOpener, WatchedSession
@@ -55,12 +55,17 @@ class Reconnect:
         return reconnect_delay(attempt, self.jitter(), self.first_delay, self.longest_delay)
 
 
+#: What would fail again the next time, too: our own side asked for something that makes no sense, or is gone.
+_FINAL = (InvalidValueError, LocalProtocolError)
+
+
 class SessionKeeper:
     """See the module.
 
     Args:
         opener: makes a session each time.
-        reconnect: ``None``: a session that broke stays broken.
+        reconnect: ``None``: a session that broke stays broken. It also does where opening one fails with an
+            ``InvalidValueError`` or a ``LocalProtocolError``.
 
     Attributes:
         failure: why there is no session; ``None`` after an ordinary end.
@@ -139,7 +144,7 @@ class SessionKeeper:
             with anyio.CancelScope() as self._scope:
                 while True:
                     lasted = await self._keep(task_status)
-                    if self._stopped.is_set() or self._reconnect is None:
+                    if self._stopped.is_set() or self._reconnect is None or isinstance(self.failure, _FINAL):
                         break
                     attempt = 1 if lasted >= self._reconnect.stable_after else attempt + 1
                     if self._reconnect.attempts is not None and attempt > self._reconnect.attempts:

@@ -179,6 +179,18 @@ async def test_a_tool_may_be_called_as_an_object() -> None:
         assert (answer.value, answer.result) == ("{'b': 3}", text("{'b': 3}"))
 
 
+async def test_a_tool_of_another_client_is_not_called() -> None:
+    server = FakeServer()
+    async with served(server):
+        async with mcp_client("a", transport=server.connect) as a, mcp_client("b", transport=server.connect) as b:
+            (foreign,) = await a.tools()
+            await b.tools()
+            with pytest.raises(InvalidValueError) as caught:
+                await b.call(foreign)
+            assert caught.value.code == "foreign_tool"
+    assert server.of("tools/call") == []
+
+
 async def test_results_are_read_in_the_clients_mode() -> None:
     result = text('{"a": 1}')
     server = FakeServer(call=lambda params: result)

@@ -163,3 +163,6 @@ async def test_a_server_that_its_host_connects_again_is_discovered_again() -> No
                 await client.connected()
                 await client.refresh()
                 assert await client.call(held) == "{}"
+                await host.remove("fake")
+                await client._keeper._ended.wait()
+                assert client.is_closed

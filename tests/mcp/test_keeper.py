@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.abc import TaskStatus
 
-from mcpl_core.errors import ConnectionClosedError, InvalidValueError, TransportError
+from mcpl_core.errors import ConnectionClosedError, InvalidValueError, LocalProtocolError, TransportError
 from mcpl_core.mcp.keeper import Reconnect, SessionKeeper
 from mcpl_core.mcp.mock import MockSession
 from mcpl_core.mcp.session import RawSession
@@ -147,6 +147,18 @@ async def test_without_reconnecting_the_end_is_the_end() -> None:
         with pytest.raises(ConnectionClosedError) as caught:
             _ = keeper.session
         assert isinstance(caught.value.reason, TransportError)
+
+
+@pytest.mark.parametrize("final", [InvalidValueError("url", "x"), LocalProtocolError("x")])
+async def test_what_would_fail_again_is_not_tried_again(final: Exception) -> None:
+    world = World()
+    async with kept(world) as keeper:
+        world.failures = [TransportError("once"), final]
+        world.sessions[-1].over.set()
+        await anyio.wait_all_tasks_blocked()
+        assert keeper.is_closed
+        assert keeper.failure is final
+        assert len(world.delays) == 2
 
 
 async def test_a_session_that_nothing_watches_is_given_up_by_its_users() -> None:
