@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -50,7 +50,18 @@ class Inner(httpx2.AsyncBaseTransport):
         self.closed += 1
 
 
-Answer = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+class Body(httpx2.AsyncByteStream):
+    """A body that somebody has to close."""
+
+    def __init__(self, text: bytes = b"") -> None:
+        self.text = text
+        self.closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self.text
+
+    async def aclose(self) -> None:
+        self.closed = True
 
 
 def post(url: str = "http://a.example/mcp", content: Any = b"{}", **headers: str) -> httpx2.Request:

@@ -46,6 +46,12 @@ def test_attempts_are_numbered_and_known_to_be_open() -> None:
     assert found.series.attempts == 1
 
 
+def test_a_new_exchange_is_nowhere_yet() -> None:
+    new = Exchange(log())
+    assert (new.seen, new.sent, new.aborted) == (False, False, False)
+    assert (new.status, new.answer, new.failure, new.scope, new.body) == (None, None, None, None, None)
+
+
 @pytest.mark.anyio
 async def test_giving_up_ends_what_waits() -> None:
     exchange = Exchange(log())

@@ -14,7 +14,7 @@ from mcpl_core.mcp.http.retry import RetrySeries
 from mcpl_core.mcp.http.retrying import RetryingTransport, is_replayable
 from mcpl_core.mcp.http.signing import SigningTransport
 from mcpl_core.mcp.replay import REFUSED_BEFORE_EXECUTION, AttemptRecord, Permission, Replay
-from tests.mcp.http.fakes import FakeTime, Inner, post
+from tests.mcp.http.fakes import Body, FakeTime, Inner, post
 
 pytestmark = pytest.mark.anyio
 
@@ -99,16 +99,32 @@ async def test_a_stream_is_sent_once_also_when_somebody_read_it() -> None:
 
 
 async def test_the_refused_answer_is_closed_before_the_wait() -> None:
-    response = throttled()
+    body = Body()
     closed = []
 
     async def sleep(seconds: float) -> None:
-        closed.append(response.is_closed)
+        closed.append(body.closed)
 
     time = FakeTime()
     timing = type(time.timing)(time.timing.clock, time.timing.wall, sleep, time.timing.chance)
-    await RetryingTransport(Inner(response, 200), RetrySettings(), timing).handle_async_request(post())
+    inner = Inner(httpx2.Response(429, stream=body), 200)
+    await RetryingTransport(inner, RetrySettings(), timing).handle_async_request(post())
     assert closed == [True]
+
+
+async def test_while_it_waits_nothing_is_on_its_way() -> None:
+    exchange = Exchange(CallLog(RetrySeries(RetrySettings(), 0.0)), sent=True)
+    request = post()
+    request.extensions[EXCHANGE_KEY] = exchange
+    sent: list[bool] = []
+
+    async def sleep(seconds: float) -> None:
+        sent.append(exchange.sent)
+
+    time = FakeTime()
+    timing = type(time.timing)(time.timing.clock, time.timing.wall, sleep, time.timing.chance)
+    await RetryingTransport(Inner(429, 200), RetrySettings(), timing).handle_async_request(request)
+    assert sent == [False]
 
 
 async def test_the_wait_ends_when_it_is_cancelled() -> None:

@@ -18,7 +18,7 @@ from mcpl_core.mcp.http.retrying import RetryingTransport
 from mcpl_core.mcp.http.signing import SigningTransport
 from mcpl_core.mcp.replay import REFUSED_BEFORE_EXECUTION, AttemptRecord, Permission
 from mcpl_core.mcp.transports import Consent, CredentialRequest, HttpRequest
-from tests.mcp.http.fakes import FakeTime, Inner, post
+from tests.mcp.http.fakes import Body, FakeTime, Inner, post
 
 pytestmark = pytest.mark.anyio
 
@@ -164,7 +164,9 @@ async def test_each_request_has_credentials_of_its_own() -> None:
 
 @pytest.mark.spec("R-mcphttp-6")
 async def test_credentials_are_read_once_more_after_401() -> None:
-    inner, provider = Inner(401, 200), Provider({"authorization": "old"}, {"authorization": "new"})
+    body = Body()
+    inner = Inner(httpx2.Response(401, stream=body), 200)
+    provider = Provider({"authorization": "old"}, {"authorization": "new"})
     log = CallLog(RetrySeries(RetrySettings(), 0.0))
     log.begin()
     request = post()
@@ -174,7 +176,24 @@ async def test_credentials_are_read_once_more_after_401() -> None:
     assert [request.headers["authorization"] for request in inner.requests] == ["old", "new"]
     permission = Permission("credentials", None, REFUSED_BEFORE_EXECUTION)
     assert log.attempts == [AttemptRecord(1, "refused", 401, permission)]
-    assert (log.is_open, log.series.attempts) == (True, 1)
+    assert (log.is_open, log.series.attempts, body.closed) == (True, 1, True)
+
+
+async def test_a_request_is_on_its_way_from_when_it_is_handed_to_the_network() -> None:
+    exchange = Exchange(CallLog(RetrySeries(RetrySettings(), 0.0)), sent=True)
+    request = post()
+    request.extensions[EXCHANGE_KEY] = exchange
+    seen: list[bool] = []
+
+    async def hook(asked: HttpRequest) -> None:
+        seen.append(exchange.sent)
+
+    async def answer(asked: httpx2.Request) -> httpx2.Response:
+        seen.append(exchange.sent)
+        return httpx2.Response(200)
+
+    await SigningTransport(Inner(answer), {}, hook).handle_async_request(request)
+    assert seen == [False, True]
 
 
 async def test_a_second_401_is_the_answer() -> None:
@@ -215,18 +234,25 @@ async def test_each_attempt_is_signed_and_vended_anew() -> None:
     ],
 )
 async def test_redirects_that_are_not_followed(method: str, status: int, location: str, origin: str | None) -> None:
-    response = httpx2.Response(status, headers={"location": location})
+    body = Body()
+    response = httpx2.Response(status, headers={"location": location}, stream=body)
     transport = SigningTransport(Inner(response), {"authorization": CANARY})
     with pytest.raises(RedirectRefusedError) as caught:
         await transport.handle_async_request(httpx2.Request(method, "http://a.example/mcp?token=t"))
     assert (caught.value.status, caught.value.origin) == (status, origin)
-    assert response.is_closed
+    assert body.closed
     assert CANARY not in whole(caught.value)
 
 
 @pytest.mark.parametrize(
     ("method", "status", "location"),
-    [("POST", 307, "/mcp/"), ("POST", 308, "http://a.example/x"), ("GET", 302, "/x"), ("POST", 304, None)],
+    [
+        ("POST", 307, "/mcp/"),
+        ("POST", 400, "http://b.example"),
+        ("POST", 308, "http://a.example/x"),
+        ("GET", 302, "/x"),
+        ("POST", 304, None),
+    ],
 )
 async def test_other_redirects_are_left_to_the_sdk(method: str, status: int, location: str | None) -> None:
     headers = {} if location is None else {"location": location}

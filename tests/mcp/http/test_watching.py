@@ -18,7 +18,7 @@ from mcpl_core.mcp.http.retry import RetrySettings
 from mcpl_core.mcp.http.watching import WatchingTransport
 from mcpl_core.mcp.replay import Watched
 from mcpl_core.wire.messages import Failure, Notification, Success
-from tests.mcp.http.fakes import FakeTime, Inner, post
+from tests.mcp.http.fakes import Body, FakeTime, Inner, post
 from tests.mcp.http.scripted_server import events
 
 pytestmark = pytest.mark.anyio
@@ -125,6 +125,46 @@ async def test_a_stream_that_can_be_resumed_is_left_to_the_sdk() -> None:
     exchange, response = await ask(watch)
     assert exchange.answer is None
     assert response.headers["content-type"] == "application/json"
+
+
+async def test_a_stream_of_no_request_keeps_what_the_sdk_reads_of_its_head() -> None:
+    head = {**EVENTS, "content-encoding": "gzip", "x-odd": "1"}
+    body = Body(gzip.compress(b"data: {}\n\n"))
+    watch = watching(httpx2.Response(200, headers=head, stream=body))
+    response = await watch.handle_async_request(httpx2.Request("GET", "http://a.example/mcp"))
+    assert (response.headers["content-type"], response.headers["x-odd"]) == ("text/event-stream", "1")
+    assert "content-encoding" not in response.headers
+    assert await response.aread() == b"data: {}\n\n"
+    assert body.closed
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("headers", [JSON, EVENTS])
+async def test_what_was_read_is_closed(status: int, headers: dict[str, str]) -> None:
+    body = Body(ANSWER if headers is JSON else b"data: " + ANSWER + b"\n\n")
+    await ask(watching(httpx2.Response(status, headers=headers, stream=body)))
+    assert body.closed
+
+
+async def test_a_request_that_is_only_accepted_is_left_as_it_is() -> None:
+    accepted = httpx2.Response(202, headers=JSON)
+    exchange, response = await ask(watching(accepted))
+    assert response is accepted
+    assert (exchange.answer, exchange.failure, exchange.status) == (None, None, 202)
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_streams_that_cannot_be_opened_are_no_news(method: str, caplog: pytest.LogCaptureFixture) -> None:
+    response = await watching(httpx2.ReadError("reset")).handle_async_request(
+        httpx2.Request(method, "http://a.example")
+    )
+    assert response.status_code == 599
+    assert caplog.records == []
+
+
+async def test_a_request_that_fails_is_no_news_either(caplog: pytest.LogCaptureFixture) -> None:
+    await ask(watching(httpx2.ReadError("reset")))
+    assert caplog.records == []
 
 
 async def test_the_rest_of_a_broken_stream_may_come_on_another_one() -> None:
