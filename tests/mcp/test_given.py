@@ -11,6 +11,7 @@ import pytest
 from mcpl_core import McplConnection
 from mcpl_core.errors import ConnectionTimeoutError, InvalidResultError, InvalidValueError, LocalProtocolError
 from mcpl_core.mcp.connecting import mcp_client
+from mcpl_core.mcp.errors import McpToolError
 from mcpl_core.mcp.given import GivenSession, checked_connection
 from mcpl_core.mcp.transports import HttpTransport
 from mcpl_core.protocol import ToolsCallResult
@@ -123,6 +124,32 @@ async def test_time_is_bounded_here(options: Any) -> None:
     session = GivenSession(Given(result=anyio.sleep_forever), 30.0)
     with pytest.raises(ConnectionTimeoutError):
         await session.request("tools/call", {"name": "echo", "arguments": {}}, **options)
+
+
+async def test_the_official_client_as_a_connection() -> None:
+    from mcp import Client
+
+    from tests.mcp.official_stdio import server
+
+    class Official:
+        """It opens and closes itself, and so has no ``close``."""
+
+        def __init__(self, client: Client) -> None:
+            self.list_tools = client.list_tools
+            self.call_tool = client.call_tool
+            self.closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    async with Client(server) as official:
+        given = Official(official)
+        async with mcp_client("own", connection=given, result_mode="structured") as client:
+            assert "add" in [tool.name for tool in await client.tools()]
+            assert await client.call("add", {"a": 1, "b": 2}) == {"sum": 3}
+            with pytest.raises(McpToolError):
+                await client.call("fail")
+        assert given.closed == 1
 
 
 async def test_there_is_nothing_else() -> None:

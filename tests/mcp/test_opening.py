@@ -100,7 +100,7 @@ for line in sys.stdin:
     elif asked["method"] == "tools/list":
         result = {"tools": [{"name": "names", "inputSchema": {}}]}
     elif asked["method"] == "tools/call":
-        result = {"structuredContent": {"names": sorted(os.environ)}}
+        result = {"structuredContent": {"names": sorted(os.environ), "meta": asked["params"].get("_meta")}}
     else:
         continue
     print("noise", file=sys.stderr, flush=True)
@@ -115,8 +115,18 @@ async def test_an_environment_can_be_replaced_as_a_whole() -> None:
     transport = StdioTransport(command, replace_env={"ONLY": "1", "LC_CTYPE": "C.UTF-8"}, on_stderr=noise.append)
     with anyio.fail_after(LIMIT):
         async with mcp_client("peek", transport=transport, result_mode="structured") as client:
-            assert await client.call("names") == {"names": ["LC_CTYPE", "ONLY"]}
+            assert await client.call("names") == {"names": ["LC_CTYPE", "ONLY"], "meta": None}
     assert noise == ["noise"] * 3
+
+
+async def test_a_trace_goes_on_in_another_process() -> None:
+    context = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01", "baggage": "user=1"}
+    transport = StdioTransport([sys.executable, "-I", "-c", PEEK])
+    with anyio.fail_after(LIMIT):
+        async with mcp_client("peek", transport=transport, result_mode="structured", trace=lambda: context) as client:
+            said = await client.call("names")
+            assert isinstance(said, dict)
+            assert said["meta"] == context
 
 
 async def test_a_program_that_is_not_there() -> None:
