@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from ..content import ContentBlock
+from ..content import ContentBlock, text_content
 from ..errors import InvalidValueError, UnencodableError
 from ..protocol import StateRecord, ToolsCallResult
 from ..wire.messages import DEFAULT_MAX_DEPTH
@@ -82,7 +82,7 @@ def tool_result(promised: ResultSchema, value: Any) -> Raw:
             return _text({"content": content})
     text = encode_value(value)
     structured = _kept(promised, text, fits=flat and promised.kind == _OBJECT)
-    result = {"content": content or tool_content(text.decode()), "structuredContent": structured}
+    result = {"content": content or [text_content(text.decode())], "structuredContent": structured}
     return Raw(encode_value(result)) if flat else _text(result)
 
 
@@ -113,6 +113,8 @@ def _kept(promised: ResultSchema, text: bytes, *, fits: bool = False) -> Any:
 def _full(promised: ResultSchema, value: ToolResult) -> dict[str, Any]:
     if value.state is not UNSET and value.state.form == "both":
         raise InvalidValueError("state", "a state carries data or a patch, not both", "$.state")
+    if not isinstance(value.meta, dict | UnsetType):
+        raise InvalidValueError("meta", "the _meta member is an object", "$._meta")
     result: dict[str, Any] = {"content": tool_content(value.content)}
     if value.structured is not UNSET:
         text = encode_value(value.structured)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import Annotated, Any, Literal, Optional, cast
 
@@ -295,3 +295,37 @@ def test_an_empty_default_is_shown_and_not_shared() -> None:
     first, second = made.bind({}, CTX), made.bind({}, CTX)
     assert first == {"tags": [], "more": {}}
     assert first["tags"] is not second["tags"]
+
+
+class _Called:
+    async def __call__(self, text: str) -> str:
+        return text
+
+
+def _plain(text: str) -> str:
+    return text
+
+
+@pytest.mark.parametrize(
+    ("function", "is_async"),
+    [
+        (Notes().add, True),
+        (partial(Notes().add, text="a"), True),
+        (_Called(), True),
+        (partial(partial(_Called())), True),
+        (_plain, False),
+        (partial(_plain), False),
+    ],
+)
+def test_how_a_tool_is_called_is_known_with_its_function(function: Any, is_async: bool) -> None:
+    tool = tool_from_function(function, name="t")
+    assert tool.is_async is is_async
+    assert replace(tool, function=_plain).is_async is False
+    assert replace(tool, function=_Called()).is_async is True
+
+
+def test_a_parameter_that_was_not_given_may_be_unset() -> None:
+    def choose(ctx: Context, a: int | msgspec.UnsetType = msgspec.UNSET, b: int = 2) -> None:
+        """Chooses."""
+
+    assert tool_from_function(choose).bind({}, CTX) == {"ctx": CTX, "a": msgspec.UNSET, "b": 2}
