@@ -281,6 +281,37 @@ async def test_an_answer_that_is_not_wanted_any_more_carries_nothing_away() -> N
         assert host.hints[1]["visible"] == ["up", "down"]
 
 
+async def test_a_call_that_goes_on_after_it_was_taken_back_counts_all_the_same() -> None:
+    begun = anyio.Event()
+
+    class Deaf(Counter):
+        async def call(self, tool: str, args: dict[str, Any]) -> Any:
+            begun.set()
+            try:
+                await anyio.sleep_forever()
+            except anyio.get_cancelled_exc_class():
+                self.count = 5
+                self.ctx.event("done all the same")
+            return "late"
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        return Deaf(ctx)
+
+    made = server(toolsets={"game": counter_toolset(instances=True, open=open)})
+    async with served(made), hosted_set(made) as host:
+        await host.join()
+        await host.open("game")
+        call = host.request("tools/call", {"name": "up", "arguments": {}})
+        await host.send(call)
+        await begun.wait()
+        await host.notify("notifications/cancelled", {"requestId": call["id"]})
+        assert (await host.next("push/event"))["params"]["payload"]["content"][0]["text"] == "done all the same"
+        while len(host.hints) < 2:
+            await host.settled()
+        assert [hint["rev"] for hint in host.hints] == [1, 2]
+        assert call["id"] not in host.answers
+
+
 async def test_an_answer_that_is_too_long_with_them_leaves_changes_and_events_to_others() -> None:
     async def call(ctx: InstanceContext, tool: str, args: dict[str, Any]) -> str:
         ctx.event("e" * 2000)

@@ -12,7 +12,7 @@ from mcpl_core.server.calling import Caller
 from mcpl_core.toolsets import InstanceContext
 from mcpl_core.toolsets.checking import checker_of
 from mcpl_core.toolsets.instances import DeclaredToolset, Instances, InstancesSettings, principal_record
-from mcpl_core.toolsets.keeping import Keeper, PrincipalRecord
+from mcpl_core.toolsets.keeping import Keeper, PrincipalRecord, Row
 from mcpl_core.toolsets.principal import Principal
 from mcpl_core.toolsets.wire import Key
 from tests.toolsets.toolset_kit import Counter, FakeClock, counter_toolset, quiet
@@ -247,3 +247,87 @@ def test_what_is_kept_of_a_principal() -> None:
     principal.reserve("game")
     principal.defaults_opened, principal.idle_since = True, 4.0
     assert principal_record(principal) == PrincipalRecord(counters={"game": 1}, defaults_opened=True, idle_since=4.0)
+
+
+async def test_an_id_that_was_not_used_after_all_is_free_again() -> None:
+    bench = Bench()
+    with pytest.raises(InternalError):
+        await bench.instances.open(bench.principal, "game", {"start": 0}, "own", _fail)
+    opened, _ = await bench.instances.open(bench.principal, "game", {}, "own")
+    assert opened.key == ("game", "own")
+
+
+async def _fail() -> None:
+    raise RuntimeError("not now")
+
+
+class Remembering:
+    """A store that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def load(self) -> list[tuple[str, str, bytes]]:
+        return []
+
+    def apply(self, rows: Any) -> None:
+        self.rows += rows
+
+    def close(self) -> None: ...
+
+
+async def test_what_ended_meanwhile_is_not_stored_again() -> None:
+    go = anyio.Event()
+
+    class Slow(Counter):
+        async def dump(self) -> str:  # type: ignore[override]
+            if self.count:
+                await go.wait()
+            return "text"
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        return Slow(ctx)
+
+    store = Remembering()
+    bench = Bench(Keeper(store), open=open)
+    opened = await bench.open()
+    assert bench.instances.is_kept(opened)
+    opened.body.count = 1
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.instances.keep, bench.principal, opened)
+        await quiet()
+        assert await bench.instances.end(bench.principal, opened, "closed")
+        go.set()
+    assert [(row.id, row.data is None) for row in store.rows if row.id][-1] == ("instance game-1", True)
+    assert bench.reported == []
+
+
+async def test_what_is_open_by_itself_is_waited_for() -> None:
+    closing, go = anyio.Event(), anyio.Event()
+
+    class Slow(Counter):
+        async def close(self) -> None:
+            closing.set()
+            await go.wait()
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        return Slow(ctx)
+
+    bench = Bench(open=open, instances=False)
+    first = await bench.open()
+    second: list[Any] = []
+
+    async def again() -> None:
+        second.append(await bench.open())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: bench.instances.end(bench.principal, first, "closed", bounded=False))
+        await closing.wait()
+        tasks.start_soon(again)
+        tasks.start_soon(again)
+        await quiet()
+        assert second == []
+        go.set()
+    assert second[0] is second[1] is not first
+    with pytest.raises(InvalidParams):
+        await bench.instances.open(bench.principal, "game", {}, "id")

@@ -79,6 +79,24 @@ async def test_what_failed_is_written_with_the_next_unless_it_is_old() -> None:
     assert ids(store.applied[0]) == [("a", "instance game-1", True), ("b", "instance game-1", False)]
 
 
+async def test_what_is_noted_while_a_write_fails_is_the_last_word() -> None:
+    class Late(Store):
+        def apply(self, rows: Sequence[Row]) -> None:
+            if self.fails:
+                keeper.forget("a", GAME.key)
+            super().apply(rows)
+
+    store = Late()
+    keeper = Keeper(store)
+    keeper.note_instance("a", GAME)
+    store.fails = True
+    with pytest.raises(ToolsetStoreError):
+        await keeper.write()
+    store.fails = False
+    await keeper.write()
+    assert ids(store.applied[0]) == [("a", "instance game-1", False)]
+
+
 async def test_writes_are_one_after_the_other() -> None:
     store = Store()
     keeper = Keeper(store)

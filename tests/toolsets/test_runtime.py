@@ -583,3 +583,34 @@ async def test_access_is_asked_of_the_host_of_the_call_or_the_one_that_became_re
         await last.send(call)
         await grants(last, "three")
         assert text_of((await last.answer(call["id"]))["result"]) == "three"
+
+
+@pytest.mark.spec("R-toolsets-8")
+async def test_credentials_end_with_the_connection_that_brought_them_and_with_its_policy() -> None:
+    got: list[str] = []
+    made = server()
+
+    @made.tool
+    async def ask(ctx: ToolsetContext) -> str:
+        got.append((await ctx.access("https://api")).token)
+        return got[-1]
+
+    async def asked(host: SetHost, token: str, between: Any = None) -> None:
+        call = host.request("tools/call", {"name": "ask", "arguments": {}})
+        await host.send(call)
+        request = await host.next("access/token")
+        if between is not None:
+            await between()
+        await host.reply(request, {"token": token, "tokenType": "Bearer", "expiresAt": "2099-01-01T00:00:00Z"})
+        assert text_of((await host.answer(call["id"]))["result"]) == token
+
+    async with served(made), hosted_set(made) as host:
+        await host.join()
+        async with hosted_set(made) as other:
+            await other.join()
+            await asked(other, "one")
+            assert text_of(await host.tool("ask")) == "one"
+        await quiet()
+        await asked(host, "two", lambda: host.grant("tools"))
+        await asked(host, "three")
+        assert text_of(await host.tool("ask")) == "three"
