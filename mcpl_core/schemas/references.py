@@ -21,6 +21,7 @@ __all__ = ("DIALECTS", "DRAFT_2020", "Place", "References", "Schema", "Steps", "
 Schema: TypeAlias = dict[str, Any] | bool
 
 _2020: Final = "https://json-schema.org/draft/2020-12/schema"
+_WEB: Final = re.compile(r"https?://(.*?)#?")
 DRAFT_2020: Final = "Draft202012Validator"
 #: ``$schema`` without its fragment -> the attribute of the library that validates this dialect.
 DIALECTS: Final = {
@@ -179,7 +180,9 @@ class References:
 
 def _dialect(schema: Schema) -> str:
     named = schema.get("$schema", _2020) if isinstance(schema, dict) else _2020
-    found = DIALECTS.get(named.rstrip("#")) if isinstance(named, str) else None
+    # ``http`` and ``https`` are mixed up in practice; nothing is fetched by either.
+    read = _WEB.fullmatch(named) if isinstance(named, str) else None
+    found = None if read is None else DIALECTS.get(f"https://{read[1]}", DIALECTS.get(f"http://{read[1]}"))
     if found is None:
         raise SchemaError("dialect", "no known dialect of JSON Schema", at_key("$", "$schema"))
     return found

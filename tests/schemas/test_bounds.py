@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpl_core import InvalidValueError
@@ -137,6 +137,7 @@ def simple_count(edges: dict[int, list[int]], start: int) -> int:
     return sum(1 + simple_count(edges, target) for target in edges[start])
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 6), max_size=3), min_size=1, max_size=7))
 def test_without_recursion_the_count_is_that_of_the_unfolded_tree(links: list[list[int]]) -> None:
     edges = {n: [n + 1 + t for t in targets if n + 1 + t < len(links)] for n, targets in enumerate(links)}
@@ -144,6 +145,7 @@ def test_without_recursion_the_count_is_that_of_the_unfolded_tree(links: list[li
     assert expansions({"$ref": "#/$defs/0", "$defs": definitions}) == 1 + simple_count(edges, 0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1, max_size=6))
 def test_every_graph_of_references_has_a_count(links: list[list[int]]) -> None:
     definitions = {

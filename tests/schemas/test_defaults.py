@@ -229,7 +229,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(schema=SCHEMAS, extra=SCHEMAS, value=VALUES)
 def test_filling_always_ends_keeps_what_is_there_and_twice_is_once(schema: Any, extra: Any, value: Any) -> None:
     try:

@@ -98,7 +98,15 @@ def test_a_reference_that_is_no_text_is_left_to_the_library() -> None:
     assert References({"$ref": 5}).targets({"$ref": 5}) == []
 
 
-@pytest.mark.parametrize(("named", "dialect"), [*DIALECTS.items(), (DRAFT_7, "Draft7Validator")])
+@pytest.mark.parametrize(
+    ("named", "dialect"),
+    [
+        *DIALECTS.items(),
+        (DRAFT_7, "Draft7Validator"),
+        ("https://json-schema.org/draft-07/schema#", "Draft7Validator"),
+        ("http://json-schema.org/draft/2020-12/schema", DRAFT_2020),
+    ],
+)
 def test_the_dialect_is_what_the_schema_says(named: str, dialect: str) -> None:
     assert References({"$schema": named}).dialect == dialect
 
@@ -108,7 +116,9 @@ def test_without_a_word_the_dialect_is_2020_12(schema: Any) -> None:
     assert References(schema).dialect == DRAFT_2020
 
 
-@pytest.mark.parametrize("named", ["https://a.example/dialect", "", 5, None])
+@pytest.mark.parametrize(
+    "named", ["https://a.example/dialect", "https://json-schema.org/draft-07/schema##", "urn:x", "", 5, None]
+)
 def test_an_unknown_dialect_is_refused(named: Any) -> None:
     with pytest.raises(SchemaError) as caught:
         References({"$schema": named})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpl_core.schemas.sentences import SENTENCES, brief, missing_members, names, unknown_members
@@ -43,6 +43,7 @@ def test_a_long_text_is_cut_and_measured() -> None:
     assert "100000" in brief(HUGE)
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_nothing_is_shown_at_length(value: Any) -> None:
     assert len(brief(value)) <= 450  # sixty characters, each an escape at worst

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpl_core.content import content_text, text_content
@@ -218,6 +218,7 @@ STEPS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_without_a_noticed_loss_the_view_is_the_servers_own(steps: list[tuple[str, str, list[str] | None]]) -> None:
     made = view()
