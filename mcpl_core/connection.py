@@ -9,7 +9,7 @@ methods mean and who may call them (the runtimes).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
@@ -251,10 +251,8 @@ class McplConnection(Constructors):
             InvalidValueError: ``timeout`` is not a number (NaN); nothing was sent.
         """
         loop, peer, deadlines = self._loop, self._peer, self._deadlines
-        if loop is None or deadlines is None:
-            raise self._not_entered()
-        if peer.state is not PeerState.OPEN:
-            raise ConnectionClosedError("not-sent", self._intake.reason)
+        if loop is None or deadlines is None or peer.state is not PeerState.OPEN:
+            raise self._cannot_ask()
         if timeout is UNSET:
             timeout = self.request_timeout
         elif timeout is not None:
@@ -297,8 +295,9 @@ class McplConnection(Constructors):
         """
         if self._loop is None:
             raise self._not_entered()
-        if self._peer.can_send:
-            text = self._peer.notify(method, UNSET if params is None else params)
+        peer = self._peer
+        if peer.state is PeerState.OPEN or peer.can_send:
+            text = peer.notify(method, UNSET if params is None else params)
             if self._outlet.write(text):
                 await self._outlet.rest(len(text))
 
@@ -331,6 +330,9 @@ class McplConnection(Constructors):
         if text is not None and self._outlet.write(text):
             await self._outlet.rest(len(text))
 
+    def _cannot_ask(self) -> Exception:
+        return self._not_entered() if self._loop is None else ConnectionClosedError("not-sent", self._intake.reason)
+
     @staticmethod
     def _not_entered() -> LocalProtocolError:
         return LocalProtocolError("the connection was not entered (async with)")
@@ -356,24 +358,20 @@ class McplConnection(Constructors):
             ConnectionClosedError: the connection closed and everything that came before was returned.
             LocalProtocolError: ``serve`` takes the messages.
         """
-        loop, intake = self._loop, self._intake
-        if loop is None:
+        return await self._next(iterating=False)
+
+    def _next(self, *, iterating: bool) -> Awaitable[Request | Notification]:
+        if self._loop is None:
             raise self._not_entered()
-        if intake.dispatcher is not None:
+        if self._intake.dispatcher is not None:
             raise LocalProtocolError("serve() takes the messages of this connection")
-        return await intake.next(loop)
+        return self._intake.next(self._loop, iterating=iterating)
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Request | Notification:
-        loop, intake = self._loop, self._intake
-        if loop is None or intake.dispatcher is not None:
-            return await self.next_message()  # which says what is wrong
-        try:
-            return await intake.next(loop)
-        except ConnectionClosedError:
-            raise StopAsyncIteration from None
+    def __anext__(self) -> Awaitable[Request | Notification]:
+        return self._next(iterating=True)
 
     async def serve(self, router: Router | Handlers, *, limit: int = 100, grace: float = 5.0) -> None:
         """Answers the peer until the connection closed: the push side of the same queue.

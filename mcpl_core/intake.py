@@ -60,6 +60,7 @@ class Intake:
         self.dispatcher: Dispatcher | None = None
         #: Why the connection closed.
         self.reason: BaseException | None = None
+        self._closed = False
         #: Whether reading was stopped, so that callers on a hot path can look before they call ``resume``.
         self.paused = False
         self.received = self.malformed = self.stray = self.discarded = 0
@@ -72,20 +73,22 @@ class Intake:
 
     def messages_received(self, messages: list[bytes]) -> None:
         """See ``Sink``."""
-        peer = self._peer
+        peer, inbox = self._peer, self.inbox
         if peer.state is PeerState.CLOSED:
             return
         self.received += len(messages)
-        receive, inbox = peer.receive, self.inbox
+        receive = peer.receive
         for text in messages:
             event = receive(text)
             if type(event) is Answer:
                 if not event.waiter.done():
                     event.waiter.set_result(event.result)
-            elif type(event) is Request or type(event) is Notification:
-                if not self._arrived(event, len(text)):
-                    return
-            elif not self._settle(event):
+            elif type(event) is not Request and type(event) is not Notification:
+                self._settle(event)
+            elif (self.dispatcher is None and not self._observers.message) or not self._is_handled(event):
+                if not inbox.put(event, len(text)):
+                    self._overflow(event)
+            if self._closed:
                 return
         if inbox:
             self.wake()
@@ -93,7 +96,7 @@ class Intake:
 
     def message_malformed(self, error: MalformedMessageError) -> None:
         """See ``Sink``."""
-        if self._peer.state is not PeerState.CLOSED:
+        if not self._closed:
             self.malformed += 1
             self._observers.report(error)
 
@@ -110,9 +113,8 @@ class Intake:
         """See ``Sink``."""
         self._move(Trigger.OUTPUT_FAILED, error)
 
-    def _arrived(self, message: Request | Notification, size: int) -> bool:
-        """Queues a message, unless it is handled at once; past the hard limit the connection closes. Whether it is
-        still open."""
+    def _is_handled(self, message: Request | Notification) -> bool:
+        """Tells the observers. Whether the message is handled at once, and not queued."""
         if self._observers.message:
             self._observers.arrived(message)
         dispatcher = self.dispatcher
@@ -120,18 +122,18 @@ class Intake:
             if message.method == "notifications/cancelled":
                 dispatcher.cancel_taken_back()
             handler = dispatcher.inline.get(message.method)
-            if handler is not None and dispatcher.handle_inline(handler, message):
-                return self._peer.state is not PeerState.CLOSED
-        if self.inbox.put(message, size):
-            return True
-        if self._discard_unread and isinstance(message, Notification):
-            self.discarded += 1
-            return True
-        self._move(Trigger.INPUT_FAILED, self.inbox.overflow())
+            return handler is not None and dispatcher.handle_inline(handler, message)
         return False
 
-    def _settle(self, event: Event[Waiter]) -> bool:
-        """Wakes who waits for an error, or reports what is no message. Whether the connection is still open."""
+    def _overflow(self, message: Request | Notification) -> None:
+        """The queue is full: the message is dropped, or the connection closes."""
+        if self._discard_unread and isinstance(message, Notification):
+            self.discarded += 1
+        else:
+            self._move(Trigger.INPUT_FAILED, self.inbox.overflow())
+
+    def _settle(self, event: Event[Waiter]) -> None:
+        """Wakes who waits for an error, or reports what is no message."""
         if isinstance(event, Refusal):
             reject(event.waiter, event.error)
         elif isinstance(event, Problem):
@@ -142,23 +144,22 @@ class Intake:
         else:
             self.stray += 1
             _logger.info("%s: a response that nobody waits for", self._observers.name)
-        return self._peer.state is not PeerState.CLOSED
 
     # -- taking
 
-    async def next(self, loop: EventLoop) -> Request | Notification:
+    async def next(self, loop: EventLoop, *, iterating: bool = False) -> Request | Notification:
         """The oldest message, when there is one.
 
         Raises:
-            ConnectionClosedError: closed, and nothing is left.
+            ConnectionClosedError: closed, and nothing is left; ``StopAsyncIteration`` instead when ``iterating``.
         """
         if self._taken_in_a_row >= TURN:
             self._taken_in_a_row = 0
             await checkpoint()
         inbox = self.inbox
         while len(inbox) <= len(self._claims):
-            if self._peer.state is PeerState.CLOSED:
-                raise ConnectionClosedError(None, self.reason)
+            if self._closed:
+                raise StopAsyncIteration if iterating else ConnectionClosedError(None, self.reason)
             await self._wait(loop)
         self._taken_in_a_row += 1
         message = inbox.take()
@@ -209,6 +210,7 @@ class Intake:
 
     def close(self, reason: BaseException | None) -> None:
         """The connection closed: whoever gets none of what is left learns that it did, and why."""
+        self._closed = True
         self.reason = reason
         self.wake()
         while self._receivers:
@@ -223,7 +225,7 @@ class Intake:
         be behind what we do not read."""
         if self.paused or self._peer.pending or not (self.inbox.high or self._outlet.pushed):
             return
-        if self._peer.state is not PeerState.CLOSED:
+        if not self._closed:
             self.paused = True
             self._transport.pause_reading()
 
@@ -235,5 +237,5 @@ class Intake:
     def resume(self) -> None:
         """Goes on reading."""
         self.paused = False
-        if self._peer.state is not PeerState.CLOSED:
+        if not self._closed:
             self._transport.resume_reading()

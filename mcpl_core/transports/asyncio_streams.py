@@ -2,8 +2,8 @@
 
 Owns: the fastest way in and out on asyncio. What comes in goes from the read callback to the sink without a task
 switch. The first message of a loop turn is written at once; those that follow in the same turn, and answers that are
-written while the sink is being fed, are joined and written every 8 messages. A long message goes alone, so what is
-joined stays below 64 KiB. Does not own: framing and the order of closing (``lines``), and where a socket comes from
+written while the sink is being fed, are joined: 8 messages, then 16, and so on. A long message goes alone, so what is
+joined stays below 128 KiB. Does not own: framing and the order of closing (``lines``), and where a socket comes from
 (``sockets``).
 """
 
@@ -26,15 +26,16 @@ from .loop import AsyncioLoop, Gate
 
 __all__ = ("AsyncioInput", "AsyncioOutput", "Carrier", "Dial", "connect")
 
-#: Short messages that are joined into one write. More would keep the peer idle for longer than a write costs.
-_JOIN_MESSAGES = 8
+#: Short messages that are joined into the first write of a turn. More would keep the peer idle for longer than a write
+#: costs. Each further write of the turn joins twice as many, up to the second number.
+_JOIN_MESSAGES, _JOIN_MOST = 8, 64
 
 #: Seconds between two messages that are taken to be written in the same turn of the loop. Where that is wrong, nothing
 #: is lost but a system call or a turn.
 _BURST = 20e-6
 
-#: Bytes of a message that is short, so that what is joined stays below ``JOIN_BYTES``.
-_JOIN_LIMIT = JOIN_BYTES // _JOIN_MESSAGES
+#: Bytes of a message of which eight, and of one of which 64 are joined: a write stays below twice ``JOIN_BYTES``.
+_JOIN_LIMIT, _SHORT = JOIN_BYTES // _JOIN_MESSAGES, JOIN_BYTES // _JOIN_MOST
 
 
 #: What a half stands on when nobody else connects it: one end of a FIFO, or a connected stream socket.
@@ -133,6 +134,8 @@ class AsyncioOutput(Output):
         self._joining = False
         self._held = False
         self._lines: list[bytes] = []
+        #: How many are joined into the next write.
+        self._join = _JOIN_MESSAGES
         #: Nothing more is taken: after ``send_eof``, ``finish`` or ``abort``, or since the transport was lost.
         self._ended = False
         self._room = Gate(loop)
@@ -156,8 +159,10 @@ class AsyncioOutput(Output):
         elif self._joining:
             lines = self._lines
             lines.append(message)
-            if len(lines) == _JOIN_MESSAGES:
+            if len(lines) >= (self._join if len(message) <= _SHORT else _JOIN_MESSAGES):
                 self._flush()
+                # Whoever sends on and on in one turn keeps the peer busy in any case: ever fewer writes for them.
+                self._join = min(self._join * 2, _JOIN_MOST)
         elif not self._ended:
             # That a turn is over must be heard from the loop, which costs another turn. So the first message does not
             # ask; one that follows at once does, and is joined with those behind it.
@@ -181,6 +186,7 @@ class AsyncioOutput(Output):
 
     def _turn_over(self) -> None:
         self._joining = False
+        self._join = _JOIN_MESSAGES
         self._flush()
 
     def hold(self) -> None:
@@ -189,18 +195,20 @@ class AsyncioOutput(Output):
 
     def let_go(self) -> None:
         self._joining = self._held
+        self._join = _JOIN_MESSAGES
         if self._lines:
             self._flush()
 
     def _flush(self) -> None:
         lines = self._lines
         if lines:
-            data = b"\n".join(lines)
-            if data.count(b"\n") >= len(lines) or 13 in data:
+            data = b"".join(lines)
+            if 10 in data or 13 in data:
                 # Somebody's message was pretty-printed. Looking here costs less than looking at each.
                 data = b"".join(map(encode_line, lines))
             else:
-                data += b"\n"
+                lines.append(b"")
+                data = b"\n".join(lines)
             lines.clear()
             self._put(data)
 

@@ -166,7 +166,7 @@ class TaskOutput(Output):
     def write(self, message: bytes) -> None:
         if self._ended:
             return
-        if len(message) > JOIN_BYTES and b"\n" not in message and b"\r" not in message:
+        if len(message) > JOIN_BYTES and 10 not in message and 13 not in message:
             # Never copied: its line ending is joined with what follows.
             self._queue.append(message)
             self._queue.append(b"\n")

@@ -79,7 +79,8 @@ class _RawEnvelope(msgspec.Struct, gc=False):
     error: Raw = _ABSENT
 
 
-class _Incoming(msgspec.Struct):
+# `gc=False`, here and below: nothing in a message refers to it.
+class _Incoming(msgspec.Struct, gc=False):
     """What requests and notifications share: params that are read only when somebody asks."""
 
     @property
@@ -107,7 +108,7 @@ class _Incoming(msgspec.Struct):
 
 
 @final
-class Notification(_Incoming):
+class Notification(_Incoming, gc=False):
     """A notification from the peer.
 
     Attributes:
@@ -121,7 +122,7 @@ class Notification(_Incoming):
 
 
 @final
-class Request(_Incoming):
+class Request(_Incoming, gc=False):
     """A request from the peer; it wants exactly one answer.
 
     Attributes:
@@ -346,7 +347,7 @@ def _decode_params(raw: Raw) -> Any:
         value = decode_value(raw)
     except InvalidValueError as exc:
         if not _size(raw):
-            return None
+            return None  # as of a message that was made by hand
         raise InvalidParams(data={"path": exc.path, "detail": exc.detail}) from exc
     if type(value) is not dict and type(value) is not list and value is not None:
         raise InvalidParams(data={"path": "$", "detail": "params are neither an object nor an array"})

@@ -150,18 +150,20 @@ async def test_the_first_message_of_a_turn_is_written_at_once_and_the_rest_joine
             put(data)
 
         output._put = record
-        for number in range(20):
-            transport.write(b"%d" % number)
-        assert written[0] == b"0\n"
-        assert written[1:] == [b"1\n2\n3\n4\n5\n6\n7\n8\n", b"9\n10\n11\n12\n13\n14\n15\n16\n"]
-        await turns()
-        assert written[3:] == [b"17\n18\n19\n"]
-        clock.now += 1
+        for _ in range(2):  # one turn as the other
+            for number in range(1 + 8 + 16 + 32 + 64 + 64 + 3):
+                transport.write(b"%d" % number)
+            assert [data.count(b"\n") for data in written] == [1, 8, 16, 32, 64, 64]
+            await turns()
+            assert [data.count(b"\n") for data in written[6:]] == [3]
+            assert b"".join(written).split() == [b"%d" % number for number in range(188)]
+            assert ends.read() == b"".join(written)
+            written.clear()
+            clock.now += 1
         transport.write(b"next turn")
-        assert written[4:] == [b"next turn\n"]
+        assert written == [b"next turn\n"]
         await turns()
-        assert len(written) == 5
-        assert ends.read() == b"".join(written)
+        assert len(written) == 1
 
 
 async def test_joined_messages_are_bounded_by_size() -> None:
@@ -176,6 +178,11 @@ async def test_joined_messages_are_bounded_by_size() -> None:
         assert written == [8193, 8193, 8194, 8 * 8193, 8193, 65537]
         await turns()
         assert len(written) == 6
+        for size in (*[10] * 30, *[8192] * 9, *[1024] * 65):
+            transport.write(b"x" * size)
+        assert written[6:] == [8 * 11, 16 * 11, 6 * 11 + 2 * 8193, 7 * 8193 + 57 * 1025]
+        # Never more than seven long ones and 57 short ones.
+        assert max(written) < 128 * 1024
 
 
 async def test_answers_written_while_the_sink_is_fed_leave_with_one_write() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -264,10 +263,8 @@ async def test_and_then_the_end() -> None:
     transport = python(code, close_timeout=0.05, terminate_timeout=0.05)
     async with started(transport) as sink:
         await sink.until_messages(1)
-        before = time.monotonic()
         with anyio.fail_after(LIMIT):
             await transport.aclose()
-        assert time.monotonic() - before < 3
     assert transport.returncode == -signal.SIGKILL
     assert transport.pid is not None
     assert not alive(transport.pid)
