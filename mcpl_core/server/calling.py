@@ -98,6 +98,9 @@ class Caller:
         try:
             # In a tuple: trio refuses an awaitable as the result of a thread.
             return (function(),)
+        except GeneratorExit as exc:
+            # On asyncio it would close the coroutine that waits for the thread.
+            raise RuntimeError("a function of the application raised GeneratorExit") from exc
         finally:
             with self._lock:
                 self._running.discard(call)

@@ -186,6 +186,14 @@ async def test_what_is_not_the_applications_goes_on(kind: type[BaseException]) -
     assert [type(each) for each in caught.value.exceptions] == [kind]
 
 
+async def test_the_end_of_a_generator_in_a_thread_is_the_functions_own() -> None:
+    def function() -> None:
+        raise GeneratorExit
+
+    with pytest.raises(RuntimeError):
+        await Caller(1).call(function)
+
+
 async def test_a_cancellation_goes_on() -> None:
     with anyio.CancelScope() as scope:
         scope.cancel()

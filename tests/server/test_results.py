@@ -201,6 +201,13 @@ def test_structured_content_is_an_object(structured: Any) -> None:
         wire(ToolResult(structured=structured))
 
 
+@pytest.mark.parametrize("meta", [None, [1], "x"])
+def test_meta_is_an_object(meta: Any) -> None:
+    with pytest.raises(InvalidValueError) as refused:
+        wire(ToolResult("x", meta=meta))
+    assert refused.value.path == "$._meta"
+
+
 def test_with_a_given_schema_structured_content_must_be_there() -> None:
     promised = ResultSchema({"type": "object"})
     with pytest.raises(InvalidValueError):
