@@ -7,8 +7,8 @@ tools of a registry (``projection``), and answering requests (``answers``).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import unquote
 
@@ -39,28 +39,30 @@ class Resource:
     mime_type: str | None = None
     title: str | None = None
     description: str | None = None
-    _pattern: re.Pattern[str] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if _VARIABLE.search(self.uri):
-            parts = _VARIABLE.split(self.uri)
-            names = parts[1::2]
-            if len(set(names)) != len(names):
-                raise LocalProtocolError(f"resource {self.name}: a variable of its template stands there twice")
-            texts = [re.escape(text) if index % 2 == 0 else f"(?P<{text}>[^/]+)" for index, text in enumerate(parts)]
-            object.__setattr__(self, "_pattern", re.compile("".join(texts)))
+        names = _VARIABLE.findall(self.uri)
+        if len(set(names)) != len(names):
+            raise LocalProtocolError(f"resource {self.name}: a variable of its template stands there twice")
 
     @property
     def is_template(self) -> bool:
         """Whether its URI has variables."""
-        return self._pattern is not None
+        return _VARIABLE.search(self.uri) is not None
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The variables, decoded, when it is what ``uri`` names; else ``None``."""
-        if self._pattern is None:
-            return {} if uri == self.uri else None
-        found = self._pattern.fullmatch(uri)
-        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
+        """The variables, decoded, when it is what ``uri`` names; else ``None``. Each has at least one character, and,
+        where several of them share a segment, as few as possible."""
+        segments, given = self.uri.split("/"), uri.split("/")
+        if len(segments) != len(given):
+            return None
+        found: dict[str, str] = {}
+        for segment, text in zip(segments, given, strict=True):
+            values = _values(_VARIABLE.split(segment), text)
+            if values is None:
+                return None
+            found.update(values)
+        return {name: unquote(value) for name, value in found.items()}
 
     def entry(self) -> dict[str, Any]:
         """As ``resources/list`` or ``resources/templates/list`` shows it."""
@@ -70,6 +72,25 @@ class Resource:
             "name": self.name,
             **_given(self, ("title", "title"), ("description", "description")),
         } | _given(self, ("mimeType", "mime_type"))
+
+
+def _values(parts: Sequence[str], text: str) -> dict[str, str] | None:
+    """Matches a text with literals and variables in turn. Never goes back, unlike a regular expression, which somebody
+    could keep busy for days with a long URI."""
+    first, last, names = parts[0], parts[-1], parts[1::2]
+    if not names:
+        return {} if text == first else None
+    end = len(text) - len(last)
+    if not text.startswith(first) or not text.endswith(last):
+        return None
+    values, at = {}, len(first)
+    for name, literal in zip(names[:-1], parts[2::2], strict=False):
+        found = text.find(literal, at + 1, end)
+        if found < 0:
+            return None
+        values[name], at = text[at:found], found + len(literal)
+    values[names[-1]] = text[at:end]
+    return values if at < end else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -73,6 +74,15 @@ def test_a_resource_is_listed_with_what_it_has() -> None:
     [
         ("mem://a", "mem://a", {}),
         ("mem://a", "mem://b", None),
+        ("mem://a", "mem://a/b", None),
+        ("mem://{a}{b}", "mem://xyz", {"a": "x", "b": "yz"}),
+        ("mem://{a}{b}", "mem://x", None),
+        ("mem://{a}-{b}.json", "mem://x-y-z.json", {"a": "x", "b": "y-z"}),
+        ("mem://{a}.json", "mem://x.json.json", {"a": "x.json"}),
+        ("mem://{a}-{b}", "mem://-x", None),
+        ("mem://{a}-{b}", "mem://x-", None),
+        ("mem://aa{a}aa", "mem://aaa", None),
+        ("mem://{a}/{b}", "mem://x/y", {"a": "x", "b": "y"}),
         ("mem://{id}/data", "mem://7/data", {"id": "7"}),
         ("mem://{id}/data", "mem://7/8/data", None),
         ("mem://{id}/data", "mem:///data", None),
@@ -88,6 +98,19 @@ def test_a_template_matches_one_segment_for_each_variable(template: str, uri: st
 def test_a_template_gives_back_what_was_put_in(value: str) -> None:
     resource = Resource("r", "mem://{id}/data", read)
     assert resource.match(f"mem://{quote(value, safe='')}/data") == {"id": value}
+
+
+@given(st.lists(st.sampled_from(["a", "-", "{}"]), min_size=1, max_size=6), st.text("a-", max_size=8))
+def test_a_template_matches_what_a_regular_expression_would(parts: list[str], text: str) -> None:
+    template = "".join(f"{{v{index}}}" if part == "{}" else part for index, part in enumerate(parts))
+    pattern = "".join("[^/]+" if part == "{}" else part for part in parts)
+    found = Resource("r", f"mem:{template}", read).match(f"mem:{text}")
+    assert (found is not None) == (re.fullmatch(pattern, text) is not None)
+
+
+def test_a_long_uri_keeps_nobody_busy() -> None:
+    resource = Resource("r", "mem://{a}-{b}-{c}-{d}-{e}!", read)
+    assert resource.match("mem://" + "-" * 100_000) is None
 
 
 def test_a_variable_stands_once() -> None:
