@@ -4,7 +4,7 @@ Only HTTP needs an optional library (``pip install 'mcp-live-core[mcp]'``), and 
 """
 
 from .call import TIME_META, Peer, ToolCall
-from .endpoints import ConnectionEndpoint, Endpoint, McpTransport, stdio_transport
+from .endpoints import ConnectionEndpoint, Endpoint, stdio_transport
 from .errors import McpUnsupportedError, ServingRefusedError
 from .forwarding import ForwardedTool, forward_tools
 from .functions import FunctionTool, function_tool
@@ -12,6 +12,7 @@ from .http_endpoint import HttpEndpoint, http_transport
 from .http_policy import IncomingRequest
 from .ledger import McpRuntime, Prompt, PromptArgument, Resource, create_mcp_runtime
 from .middleware import Ask, Deny, Failed
+from .plugged import McpTransport
 from .projection import ToolDefinition, adapt_tools, project_tool_definition
 from .serve import ListeningHandle, ServingHandle, serve_tools
 from .sessions import Session

@@ -10,20 +10,22 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Raw
 
 from ...content import ContentBlock
-from ...errors import InternalError, InvalidParams, MethodNotFound, RpcError
+from ...errors import InternalError, InvalidParams, InvalidValueError, MethodNotFound, RpcError, UnencodableError
 from ...server.blocks import tool_content
-from ...wire.values import decode_value, encode_value
+from ...server.results import MAX_RESULT_DEPTH
+from ...wire.values import decode_value, depth_exceeds, encode_value
 from .call import Notify, Peer, ToolCall
 from .calling import CallRunner, unknown_tool
 from .ledger import Offer, Prompt, Resource
 from .tools import tool_entry
 
-__all__ = ("RESOURCE_NOT_FOUND", "SERVED_METHODS", "Answers", "Identity", "is_modern")
+__all__ = ("RESOURCE_NOT_FOUND", "SERVED_METHODS", "Answers", "Identity", "error_object", "is_modern")
 
 #: The code of a resource that is not there, until 2025-11-25; later it is that of any invalid param.
 RESOURCE_NOT_FOUND: Final = -32002
@@ -94,7 +96,7 @@ class Answers:
         self.runner = runner
         self.input_schema = input_schema
         self._offer = offer
-        self._methods: dict[str, Callable[[Offer, dict[str, Any], Peer, Notify], Awaitable[Any]]] = {
+        self._methods: dict[str, Callable[[Offer, dict[str, Any], Peer, Notify], Awaitable[Raw]]] = {
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
             "resources/list": self._list_resources,
@@ -129,15 +131,15 @@ class Answers:
         if not isinstance(params, dict | None):
             raise InvalidParams(message="params are an object", data={"path": "$"})
         offer = await self._offer(peer)
-        return Raw(encode_value(await self._methods[method](offer, params or {}, peer, notify)))
+        return await self._methods[method](offer, params or {}, peer, notify)
 
     # -- tools
 
-    async def _list_tools(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Any:
+    async def _list_tools(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Raw:
         _only_page(params)
-        return {"tools": [tool_entry(tool) for tool in offer.tools.values()]}
+        return _raw({"tools": [tool_entry(tool) for tool in offer.tools.values()]})
 
-    async def _call_tool(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Any:
+    async def _call_tool(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Raw:
         name, meta = _text(params, "name"), params.get("_meta")
         tool = offer.tools.get(name)
         if tool is None:
@@ -147,46 +149,67 @@ class Answers:
 
     # -- resources
 
-    async def _list_resources(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Any:
+    async def _list_resources(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Raw:
         _only_page(params)
-        return {"resources": [each.entry() for each in offer.resources.values() if not each.is_template]}
+        return _raw({"resources": [each.entry() for each in offer.resources.values() if not each.is_template]})
 
-    async def _list_templates(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Any:
+    async def _list_templates(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Raw:
         _only_page(params)
-        return {"resourceTemplates": [each.entry() for each in offer.resources.values() if each.is_template]}
+        return _raw({"resourceTemplates": [each.entry() for each in offer.resources.values() if each.is_template]})
 
-    async def _read_resource(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Any:
+    async def _read_resource(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Raw:
         uri = _text(params, "uri")
         for resource in sorted(offer.resources.values(), key=lambda each: each.is_template):
             if (variables := resource.match(uri)) is not None:
-                value = await self._run(resource.name, resource.read, uri, variables)
-                return {"contents": _contents(resource, uri, value)}
+                return await self._made(resource.name, partial(_contents, resource, uri), resource.read, uri, variables)
         code = InvalidParams.default_code if is_modern(peer.protocol_version) else RESOURCE_NOT_FOUND
         raise RpcError(code, "Resource not found", {"uri": uri})
 
     # -- prompts
 
-    async def _list_prompts(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Any:
+    async def _list_prompts(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Raw:
         _only_page(params)
-        return {"prompts": [each.entry() for each in offer.prompts.values()]}
+        return _raw({"prompts": [each.entry() for each in offer.prompts.values()]})
 
-    async def _get_prompt(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Any:
+    async def _get_prompt(self, offer: Offer, params: dict[str, Any], peer: Peer, notify: Notify) -> Raw:
         name = _text(params, "name")
         prompt = offer.prompts.get(name)
         if prompt is None:
             raise InvalidParams(message=f"no such prompt: {name[:128]}", data={"prompt": name})
-        messages = _messages(await self._run(name, prompt.get, _prompt_arguments(prompt, params)))
-        described = {} if prompt.description is None else {"description": prompt.description}
-        return {**described, "messages": messages}
+        return await self._made(name, partial(_messages, prompt), prompt.get, _prompt_arguments(prompt, params))
 
-    async def _run(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    async def _made(self, name: str, shape: Callable[[Any], Any], function: Callable[..., Any], *args: Any) -> Raw:
         try:
-            return await self.runner.call(function, *args)
+            result = _raw(shape(await self.runner.call(function, *args)))
+            if depth_exceeds(bytes(result), MAX_RESULT_DEPTH):
+                raise UnencodableError(f"{name} nests deeper than {MAX_RESULT_DEPTH} levels")
+            return result
         except RpcError:
             raise
         except Exception as exc:
             self.runner.report(exc)
             raise InternalError(message=f"{name} failed") from exc
+
+
+def error_object(error: RpcError, report: Callable[[BaseException], object]) -> dict[str, Any]:
+    """JSON-RPC's error object, as plain JSON; without ``data`` that has no JSON form.
+
+    Args:
+        error: the error.
+        report: is told of such data.
+    """
+    told = {"code": error.code, "message": error.message}
+    if error.data is None:
+        return told
+    try:
+        return {**told, "data": decode_value(encode_value(error.data))}
+    except UnencodableError as exc:
+        report(exc)
+        return told
+
+
+def _raw(result: Any) -> Raw:
+    return Raw(encode_value(result))
 
 
 def _only_page(params: dict[str, Any]) -> None:
@@ -214,19 +237,20 @@ def _prompt_arguments(prompt: Prompt, params: dict[str, Any]) -> dict[str, str]:
     return given
 
 
-def _contents(resource: Resource, uri: str, value: Any) -> Any:
+def _contents(resource: Resource, uri: str, value: Any) -> dict[str, Any]:
     if isinstance(value, list):
-        return value
+        if not all(isinstance(each, Mapping) and "uri" in each for each in value):
+            raise InvalidValueError("contents", "a list that a resource gives is of MCP's contents", "$.contents")
+        return {"contents": value}
     about = {"uri": uri} | ({} if resource.mime_type is None else {"mimeType": resource.mime_type})
     if isinstance(value, bytes | bytearray):
-        return [{**about, "blob": base64.b64encode(value).decode()}]
-    return [{**about, "text": value if isinstance(value, str) else encode_value(value).decode()}]
+        return {"contents": [{**about, "blob": base64.b64encode(value).decode()}]}
+    return {"contents": [{**about, "text": value if isinstance(value, str) else encode_value(value).decode()}]}
 
 
-def _messages(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        value = [value]
-    return [_message(each) for each in value]
+def _messages(prompt: Prompt, value: Any) -> dict[str, Any]:
+    described = {} if prompt.description is None else {"description": prompt.description}
+    return {**described, "messages": [_message(each) for each in (value if isinstance(value, list) else [value])]}
 
 
 def _message(each: Any) -> Any:

@@ -6,14 +6,16 @@ Does not own: running it (``calling``), and how a notification travels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, Final
 
+from ...errors import InvalidValueError, LocalProtocolError
 from .errors import McpUnsupportedError
 
-__all__ = ("LOCAL_PRINCIPAL", "TIME_META", "Notify", "Peer", "ToolCall")
+__all__ = ("LOCAL_PRINCIPAL", "TIME_META", "Notify", "Peer", "ToolCall", "call_here")
 
 #: Who calls when nobody says who: this machine's user.
 LOCAL_PRINCIPAL: Final = "local"
@@ -44,7 +46,8 @@ class Peer:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-async def _run_here(function: Callable[..., Any], /, *args: Any) -> Any:
+async def call_here(function: Callable[..., Any], /, *args: Any) -> Any:
+    """The result of a function, sync or async, in this task."""
     result = function(*args)
     return await result if isawaitable(result) else result
 
@@ -73,11 +76,12 @@ class ToolCall:
     meta: Mapping[str, Any] = field(default_factory=dict)
     credentials: Mapping[str, Any] = field(default_factory=dict, repr=False)
     runtime: Any = None
-    run: Callable[..., Awaitable[Any]] = field(default=_run_here, repr=False)
+    run: Callable[..., Awaitable[Any]] = field(default=call_here, repr=False)
     _notify: Notify = field(default=_to_nobody, repr=False)
     _cleanups: list[Callable[[], Any]] = field(default_factory=list, repr=False)
     _progress: float | None = field(default=None, repr=False)
     _ended: bool = field(default=False, repr=False)
+    _cleaned: bool = field(default=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -91,7 +95,13 @@ class ToolCall:
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tells the caller how far this call is, if it asked to be told. A progress that does not grow, and one after
-        the call's end, is not sent (MCP, progress)."""
+        the call's end, is not sent (MCP, progress).
+
+        Raises:
+            InvalidValueError: ``progress`` or ``total`` is no finite number, or ``message`` no text; the code is its
+                name.
+        """
+        _check_progress(progress, total, message)
         token = self.meta.get("progressToken")
         if not isinstance(token, str | int) or isinstance(token, bool) or self._ended:
             return
@@ -107,9 +117,20 @@ class ToolCall:
 
         Raises:
             McpUnsupportedError: ``scope`` is not ``call`` (``cleanup-scope``): nothing else begins and ends here.
+            LocalProtocolError: the call is over, its cleanups have run.
         """
         if scope != "call":
             raise McpUnsupportedError(
                 "cleanup-scope", f"a served call of {self.name} has no scope {scope!r}; its cleanups are the call's own"
             )
+        if self._cleaned:
+            raise LocalProtocolError(f"the call of {self.name} is over: nothing would run the cleanup")
         self._cleanups.append(cleanup)
+
+
+def _check_progress(progress: Any, total: Any, message: Any) -> None:
+    for name, value in (("progress", progress), ("total", 0 if total is None else total)):
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+            raise InvalidValueError(name, "a finite number is wanted")
+    if not isinstance(message, str | None):
+        raise InvalidValueError("message", "a text is wanted")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,10 +24,10 @@ from ...server.results import ToolError, error_result, tool_result
 from ...server.schemas import ResultSchema
 from .call import ToolCall
 from .credentials import CallCredentials, resolve_credentials
-from .middleware import Deny, Failed, MiddlewareChain
+from .middleware import Ask, Deny, Failed, MiddlewareChain, nobody_to_ask
 from .tools import needs_of
 
-__all__ = ("MAX_ERROR_TEXT", "CallRunner", "failed_call", "unknown_tool")
+__all__ = ("MAX_ERROR_TEXT", "CallRunner", "contained", "failed_call", "unknown_tool")
 
 #: Characters of a failure that a caller reads.
 MAX_ERROR_TEXT: Final = 2_000
@@ -43,7 +43,7 @@ _logger = logging.getLogger("mcpl_core.mcp.serving")
 
 def _log(error: BaseException) -> None:
     foreign = not isinstance(error, McplError | ToolError)
-    _logger.warning("%s: %s", type(error).__name__, error, exc_info=error if foreign else None)
+    _logger.warning("%s: %s", type(error).__name__, _text(error), exc_info=error if foreign else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +63,9 @@ class CallRunner:
     report: Callable[[BaseException], object] = _log
 
     async def call(self, function: Callable[..., Any], /, *args: Any) -> Any:
-        """The result of a function of the application, sync or async.
-
-        Raises:
-            Exception: whatever it raises; a cancellation only when this call is cancelled, and not something that the
-                function awaited: on asyncio both look alike.
-        """
-        before = _cancellations()
-        try:
-            return await self.caller.call(function, *args)
-        except asyncio.CancelledError as exc:
-            if before is None or _cancellations() != before:
-                raise
-            raise RuntimeError("something that was awaited here had been cancelled") from exc
+        """The result of a function of the application, sync or async; a plain one runs in a worker thread. Raises as
+        ``contained`` does."""
+        return await contained(self.caller.call, function, *args)
 
     async def run(self, call: ToolCall) -> Raw:
         """The result of the call, as JSON text."""
@@ -85,6 +75,10 @@ class CallRunner:
             if refusal is not None:
                 return failed_call(refusal)
             return await self._execute(call)
+        except Exception as exc:
+            # Not the tool but its object: an attribute that raises.
+            self.report(exc)
+            return failed_call("the call failed")
         finally:
             call._ended = True
             try:
@@ -109,6 +103,8 @@ class CallRunner:
         except Exception as exc:
             outcome = Failed(exc)
         outcome = await self.chain.after(call, outcome, self.call, self.report)
+        if isinstance(outcome, Ask):
+            return failed_call(nobody_to_ask(call.name, "it"))
         if isinstance(outcome, Deny):
             return failed_call(outcome.reason)
         if isinstance(outcome, Failed):
@@ -126,15 +122,50 @@ class CallRunner:
             return failed_call(f"{call.name} gave a result that cannot be sent: {exc}")
 
     async def _clean_up(self, call: ToolCall) -> None:
-        cleanups = call._cleanups[::-1]
-        if not cleanups:
-            return
         with anyio.move_on_after(_CLEANUP_TIMEOUT, shield=True):
-            for cleanup in cleanups:
+            # A cleanup may leave another one.
+            while call._cleanups:
                 try:
-                    await self.call(cleanup)
+                    await self.call(call._cleanups.pop())
                 except Exception as exc:
                     self.report(exc)
+        call._cleaned = True
+
+
+async def contained(run: Callable[..., Awaitable[Any]], function: Callable[..., Any], /, *args: Any) -> Any:
+    """``await run(function, *args)``, whatever a function of the application raises.
+
+    Raises:
+        Exception: whatever it raises; a ``RuntimeError`` instead of ``SystemExit`` and all else that is none. A
+            cancellation only when this task is cancelled, and not something that the function awaited: on asyncio both
+            look alike.
+    """
+    here = _task(), _cancellations()
+    try:
+        return await run(function, *args)
+    except BaseException as exc:
+        if isinstance(exc, Exception) or _goes_on(exc, *here):
+            raise
+        raise RuntimeError(f"a function of the application raised {type(exc).__name__}") from exc
+
+
+def _goes_on(exc: BaseException, task: int | None, cancellations: int | None) -> bool:
+    """Whether it is not the function's own: the end of this task, or of the process."""
+    if isinstance(exc, GeneratorExit):
+        # Who closes this coroutine does so from another task, or from none.
+        return task is None or _task() != task
+    if isinstance(exc, asyncio.CancelledError):
+        return cancellations is None or _cancellations() != cancellations
+    going_on = (anyio.get_cancelled_exc_class(), KeyboardInterrupt)
+    group = isinstance(exc, BaseExceptionGroup) and exc.subgroup(going_on) is not None
+    return group or isinstance(exc, going_on)
+
+
+def _task() -> int | None:
+    try:
+        return anyio.get_current_task().id
+    except (RuntimeError, AttributeError):  # no event loop, or no task of it
+        return None
 
 
 def _cancellations() -> int | None:
@@ -158,8 +189,15 @@ def unknown_tool(name: str, served: Sequence[str]) -> Raw:
     return failed_call(f"there is no tool {name[:128]!r}; served are: {names}")
 
 
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def _message(call: ToolCall, error: Exception) -> str:
-    text = str(error)
+    text = _text(error)
     if isinstance(error, ToolError):
         return text
     return f"{call.name} failed: {text}" if text else f"{call.name} failed ({type(error).__name__})"

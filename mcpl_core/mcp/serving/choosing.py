@@ -10,9 +10,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ...connection import McplConnection
 from ...errors import InvalidValueError
-from .endpoints import ConnectionEndpoint, Endpoint, McpTransport, PluggedEndpoint, stdio_transport
+from .endpoints import ConnectionEndpoint, Endpoint, stdio_transport
 from .errors import McpUnsupportedError
 from .http_endpoint import HttpEndpoint
+from .plugged import McpTransport, PluggedEndpoint
 from .websocket_endpoint import WebSocketEndpoint
 
 __all__ = ("TransportChoice", "choose_endpoint")

@@ -7,7 +7,7 @@ of the one who serves. Does not own: providers.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import ConsentRequiredError
@@ -16,8 +16,8 @@ from .call import ToolCall
 
 __all__ = ("CallCredentials", "resolve_credentials")
 
-#: Vends what a tool needs: ``provider(request)`` gives it, gives ``Consent``, or raises.
-CallCredentials = Callable[[CredentialRequest], Awaitable[Any]]
+#: Vends what a tool needs: ``provider(request)``, sync or async, gives it, gives ``Consent``, or raises.
+CallCredentials = Callable[[CredentialRequest], Any]
 
 
 async def resolve_credentials(
@@ -34,7 +34,7 @@ async def resolve_credentials(
     found: dict[str, Any] = {}
     for need in needs:
         try:
-            given = await provider(need)
+            given = await call.run(provider, need)
         except ConsentRequiredError:
             given = Consent("")
         except Exception as exc:

@@ -1,24 +1,21 @@
 """Ways to be reached.
 
-Owns: what a way of serving is, the one that applications write themselves, and the one over a connection of ours
-(standard input and output among them). Does not own: HTTP and WebSockets, and starting and stopping (``running``).
+Owns: what a way of serving is, the handshake, and the way over a connection of ours (standard input and output among
+them). Does not own: HTTP, WebSockets and what applications write themselves (``plugged``), and starting and stopping
+(``running``).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, runtime_checkable
-
-import anyio
-from msgspec import Raw
+from collections.abc import Callable
+from typing import Any, Final
 
 from ...connection import McplConnection
 from ...dispatch import Router
-from ...errors import InternalError, InvalidParams, InvalidRequest, MethodNotFound, RpcError
+from ...errors import InvalidParams, InvalidRequest, MethodNotFound
 from ...server.session import SUPPORTED_PROTOCOL_VERSIONS
 from ...wire.messages import Notification, Request
-from ...wire.values import decode_value
 from .answers import SERVED_METHODS, Answers
 from .call import Notify, Peer
 
@@ -26,14 +23,8 @@ __all__ = (
     "ConnectionEndpoint",
     "Endpoint",
     "Handshake",
-    "MessageHandler",
-    "McpTransport",
-    "PluggedEndpoint",
     "stdio_transport",
 )
-
-#: One incoming JSON-RPC message to its answer; ``None`` for a notification.
-MessageHandler = Callable[[Any], Awaitable[dict[str, Any] | None]]
 
 #: Handlers of one connection that run at once, and seconds for what was accepted when the peer is done.
 _HANDLER_LIMIT: Final = 100
@@ -46,6 +37,9 @@ class Endpoint(ABC):
     #: What ``Peer.transport`` says.
     kind: str = "custom"
 
+    #: Seconds that calls under way have to finish when it is stopped.
+    grace: float = 0.0
+
     @abstractmethod
     async def run(self, answers: Answers, ready: Callable[[], None]) -> None:
         """Serves until stopped, or until there is nobody left to serve. Calls ``ready`` once it can be reached.
@@ -57,21 +51,6 @@ class Endpoint(ABC):
     @abstractmethod
     async def stop(self) -> None:
         """Has ``run`` return soon. Idempotent."""
-
-
-@runtime_checkable
-class McpTransport(Protocol):
-    """A transport that an application writes itself; any object of this shape.
-
-    It may have ``async send(message)``, too: notifications about a call (progress) go there.
-    """
-
-    async def start(self, handler: MessageHandler) -> None:
-        """Boots; from now on each incoming message, a JSON-RPC object, is given to ``handler``, whose answer, if any,
-        goes back. Any number at once."""
-
-    async def stop(self) -> None:
-        """Tears down; ``handler`` is called no more."""
 
 
 class Handshake:
@@ -123,75 +102,6 @@ class Handshake:
         if not self.protocol_version:
             raise InvalidRequest(message="initialize comes first")
         return await self._answers.answer(method, params, peer(), notify)
-
-
-class PluggedEndpoint(Endpoint):
-    """Serves over an application's own transport.
-
-    Args:
-        transport: see ``McpTransport``.
-    """
-
-    def __init__(self, transport: McpTransport) -> None:
-        self._transport = transport
-        self._stopped = anyio.Event()
-
-    async def run(self, answers: Answers, ready: Callable[[], None]) -> None:
-        handshake = Handshake(answers)
-        send = getattr(self._transport, "send", None)
-
-        async def notify(method: str, params: dict[str, Any]) -> None:
-            if send is not None:
-                await send({"jsonrpc": "2.0", "method": method, "params": params})
-
-        def peer() -> Peer:
-            return Peer(transport=self.kind, protocol_version=handshake.protocol_version, client=handshake.client)
-
-        async def handler(message: Any) -> dict[str, Any] | None:
-            return await _answer_message(message, handshake, peer, notify, answers.runner.report)
-
-        await self._transport.start(handler)
-        try:
-            ready()
-            await self._stopped.wait()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self._transport.stop()
-
-    async def stop(self) -> None:
-        self._stopped.set()
-
-
-async def _answer_message(
-    message: Any,
-    handshake: Handshake,
-    peer: Callable[[], Peer],
-    notify: Notify,
-    report: Callable[[BaseException], object],
-) -> dict[str, Any] | None:
-    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
-        return _error(None, InvalidRequest(message="not a JSON-RPC 2.0 request"))
-    if "id" not in message:
-        return None
-    id, method, params = message["id"], message["method"], message.get("params")
-    if not isinstance(id, str | int) or isinstance(id, bool):
-        return _error(None, InvalidRequest(message="an id is a text or a whole number"))
-    try:
-        if method == "initialize":
-            result: Any = handshake.initialize(params)
-        else:
-            result = await handshake.answer(method, params, peer, notify)
-    except RpcError as exc:
-        return _error(id, exc)
-    except Exception as exc:
-        report(exc)
-        return _error(id, InternalError())
-    return {"jsonrpc": "2.0", "id": id, "result": decode_value(result) if isinstance(result, Raw) else result}
-
-
-def _error(id: Any, error: RpcError) -> dict[str, Any]:
-    data = {} if error.data is None else {"data": error.data}
-    return {"jsonrpc": "2.0", "id": id, "error": {"code": error.code, "message": error.message, **data}}
 
 
 class ConnectionEndpoint(Endpoint):

@@ -16,17 +16,18 @@ from typing import Any, Final
 
 import anyio
 
-from ...errors import InvalidValueError, TransportError
+from ...errors import TransportError
 from ..errors import McpExtraMissingError
 from .answers import Answers
-from .endpoints import Endpoint
 from .errors import McpUnsupportedError
 from .http_policy import Allowed, IncomingRequest, is_loopback_host, make_http_policy
+from .listening import ListeningEndpoint, checked_count, checked_seconds
 
 __all__ = (
     "DEFAULT_GRACE",
     "DEFAULT_MAX_BODY_BYTES",
     "DEFAULT_MAX_CLIENTS",
+    "DEFAULT_RECEIVE_TIMEOUT",
     "Authenticate",
     "HttpEndpoint",
     "http_transport",
@@ -37,6 +38,9 @@ DEFAULT_MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 
 #: Clients connected at once; each call under way keeps one connection.
 DEFAULT_MAX_CLIENTS: Final = 1_000
+
+#: Seconds that a request may take to arrive.
+DEFAULT_RECEIVE_TIMEOUT: Final = 30.0
 
 #: Seconds that calls under way have to finish when the server stops.
 DEFAULT_GRACE: Final = 5.0
@@ -50,18 +54,18 @@ Authenticate = Callable[[IncomingRequest], Any]
 _logger = logging.getLogger("mcpl_core.mcp.serving")
 
 
-class HttpEndpoint(Endpoint):
+class HttpEndpoint(ListeningEndpoint):
     """Serves Streamable HTTP without sessions: every request stands for itself, so any number of replicas may stand
     behind one address. Clients of the handshake era and of the era without one are served alike.
 
     Args:
-        port: the port; 0 for a free one, which ``port`` then is.
-        host: a name or an address of this machine.
-        path: the only path that is served.
+        port, host, path: see ``ListeningEndpoint``.
         allowed_origins, allowed_hosts: see ``make_http_policy``.
         authenticate: see ``Authenticate``; what it returns is the ``principal``. Left out: everybody is ``"local"``.
         max_body_bytes: the largest body of a request, in bytes.
         max_connections: how many clients may be connected at once; a further one gets 503.
+        receive_timeout: seconds that a request may take to arrive, and a new client to begin one; then it is hung up
+            on.
         grace: seconds for calls under way when it stops; then they are cancelled.
 
     Raises:
@@ -83,6 +87,7 @@ class HttpEndpoint(Endpoint):
         authenticate: Authenticate | None = None,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         max_connections: int = DEFAULT_MAX_CLIENTS,
+        receive_timeout: float = DEFAULT_RECEIVE_TIMEOUT,
         grace: float = DEFAULT_GRACE,
     ) -> None:
         try:
@@ -90,29 +95,21 @@ class HttpEndpoint(Endpoint):
         except ModuleNotFoundError as exc:
             raise McpExtraMissingError("serving MCP over HTTP", exc.name or "mcp") from exc
         _require_asyncio()
-        if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
-            raise InvalidValueError("port", "a port is a whole number between 0 and 65535")
-        for name, value in (("max_body_bytes", max_body_bytes), ("max_connections", max_connections)):
-            if not isinstance(value, int) or value < 1:
-                raise InvalidValueError(name, "a whole number above zero is wanted")
+        super().__init__(port, host, path)
+        self.grace = checked_seconds("grace", grace)
         self._policy = make_http_policy(
             path=path, host=host, allowed_hosts=allowed_hosts, allowed_origins=allowed_origins
         )
         self._open_names = allowed_hosts is None and not is_loopback_host(host)
         self._where = (host, port)
-        self._server = HttpServer(self._policy, authenticate, max_body_bytes, max_connections, grace)
-        self.address: tuple[str, int] | None = None
-
-    @property
-    def port(self) -> int:
-        """The real port, once it can be reached.
-
-        Raises:
-            AttributeError: it cannot be reached yet.
-        """
-        if self.address is None:
-            raise AttributeError("it was not started")
-        return self.address[1]
+        self._server = HttpServer(
+            self._policy,
+            authenticate,
+            checked_count("max_body_bytes", max_body_bytes),
+            checked_count("max_connections", max_connections),
+            checked_seconds("receive_timeout", receive_timeout),
+            self.grace,
+        )
 
     async def run(self, answers: Answers, ready: Callable[[], None]) -> None:
         _require_asyncio()

@@ -108,12 +108,11 @@ class HttpPolicy:
         origin = headers.get("origin")
         if origin is None:
             # A program; or a page that the browser does not name but calls foreign.
-            return headers.get("sec-fetch-site", "").lower() != "cross-site"
+            return not _is_foreign(headers)
         origin = origin.lower()
         if self.origins is not None:
             return origin in self.origins
-        foreign = headers.get("sec-fetch-site", "").lower() == "cross-site"
-        return not foreign and _host_of(origin) == headers.get("host", "").lower() != ""
+        return not _is_foreign(headers) and _host_of(origin) == headers.get("host", "").lower() != ""
 
 
 def make_http_policy(*, path: str, host: str, allowed_hosts: Allowed, allowed_origins: Allowed) -> HttpPolicy:
@@ -122,24 +121,22 @@ def make_http_policy(*, path: str, host: str, allowed_hosts: Allowed, allowed_or
     Args:
         path: see ``HttpPolicy``.
         host: where it is bound.
-        allowed_hosts: values of ``Host``, with a port or for any port. ``None``: on a loopback bind the names of
-            loopback, elsewhere all. ``"any"``: all.
+        allowed_hosts: values of ``Host``, with a port or for any port. ``None``: on a loopback bind ``localhost``,
+            ``127.0.0.1``, ``[::1]`` and ``host``, elsewhere all. ``"any"``: all.
         allowed_origins: origins of pages (``https://app.example``). ``None``: the endpoint's own, which is whatever the
             request calls it. ``"any"``: all.
 
     Raises:
-        InvalidValueError: ``path`` does not begin with a slash (``path``), or an allowed value is no string or no
-            origin (``allowed_hosts``, ``allowed_origins``).
+        InvalidValueError: an allowed value is no string or no origin (``allowed_hosts``, ``allowed_origins``).
     """
-    if not path.startswith("/") or "?" in path or "#" in path:
-        raise InvalidValueError("path", "a path begins with a slash and has no query")
     hosts = _values("allowed_hosts", allowed_hosts)
     origins = _values("allowed_origins", allowed_origins)
     for origin in origins or ():
         if not _host_of(origin):
             raise InvalidValueError("allowed_origins", f"{origin!r} is no origin: scheme, host and port")
     if hosts is None and allowed_hosts is None and is_loopback_host(host):
-        hosts = _LOOPBACK_NAMES
+        own = host.strip("[]").lower()
+        hosts = _LOOPBACK_NAMES | {f"[{own}]" if ":" in own else own}
     return HttpPolicy(path, hosts, origins, allowed_origins == "any")
 
 
@@ -156,10 +153,15 @@ def is_loopback_host(host: str) -> bool:
 def _values(name: str, allowed: Allowed) -> frozenset[str] | None:
     if allowed is None or allowed == "any":
         return None
-    values = [allowed] if isinstance(allowed, str) else list(allowed)
-    if isinstance(allowed, str) or not all(isinstance(value, str) for value in values):
+    values = list(allowed) if isinstance(allowed, Iterable) and not isinstance(allowed, str) else [None]
+    strings = [value.lower() for value in values if isinstance(value, str)]
+    if len(strings) < len(values):
         raise InvalidValueError(name, "it is a list of strings, 'any' or None")
-    return frozenset(value.lower() for value in values)
+    return frozenset(strings)
+
+
+def _is_foreign(headers: Mapping[str, str]) -> bool:
+    return "cross-site" in headers.get("sec-fetch-site", "").lower()
 
 
 def _host_of(origin: str) -> str:

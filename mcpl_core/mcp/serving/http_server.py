@@ -16,7 +16,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from inspect import isawaitable
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -33,9 +33,11 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from ...errors import RpcError
-from ...wire.values import decode_value, has_surrogate_escape
-from .answers import Answers, is_modern
-from .call import LOCAL_PRINCIPAL, Notify, Peer
+from ...wire.values import decode_value, encode_value, has_surrogate_escape
+from .answers import Answers, error_object, is_modern
+from .call import LOCAL_PRINCIPAL, Notify, Peer, call_here
+from .calling import contained
+from .http_connection import BoundedConnection
 from .http_policy import HttpPolicy, HttpRefusal, IncomingRequest
 
 __all__ = ("HttpServer",)
@@ -71,6 +73,7 @@ class HttpServer:
         authenticate: tells who calls; ``None``: everybody is ``"local"``.
         max_body_bytes: the largest body of a request.
         max_connections: how many clients may be connected at once.
+        receive_timeout: seconds that a request may take to arrive.
         grace: seconds for calls under way when it stops.
     """
 
@@ -80,12 +83,14 @@ class HttpServer:
         authenticate: Callable[[Any], Any] | None,
         max_body_bytes: int,
         max_connections: int,
+        receive_timeout: float,
         grace: float,
     ) -> None:
         self._policy = policy
         self._authenticate = authenticate
         self._max_body_bytes = max_body_bytes
         self._max_connections = max_connections
+        self._receive_timeout = receive_timeout
         self._grace = grace
         self._uvicorn: _Uvicorn | None = None
         self._stopped = False
@@ -97,7 +102,7 @@ class HttpServer:
         )
         config = uvicorn.Config(
             _Application(manager, self._policy, self._authenticate),
-            http="h11",
+            http=partial(BoundedConnection, self._receive_timeout),  # type: ignore[arg-type]
             ws="none",
             loop="none",
             lifespan="off",
@@ -179,9 +184,7 @@ class _Application:
         if self._authenticate is None:
             return LOCAL_PRINCIPAL
         try:
-            principal = self._authenticate(request)
-            if isawaitable(principal):
-                principal = await principal
+            principal = await contained(call_here, self._authenticate, request)
         except Exception as exc:
             # Its text may hold what the request had to prove.
             _logger.error("authenticate failed: %s", type(exc).__name__)
@@ -243,7 +246,8 @@ class _SdkServer(Server[Any]):
         try:
             raw = await self._answers.answer(ctx.method, params, _peer(ctx), _notifier(ctx))
         except RpcError as exc:
-            raise MCPError(exc.code, exc.message, exc.data) from exc
+            error = _sendable(Raw(encode_value(error_object(exc, self._answers.runner.report))))
+            raise MCPError(error["code"], error["message"], error.get("data")) from exc
         except Exception as exc:
             self._answers.runner.report(exc)
             raise MCPError(types.INTERNAL_ERROR, "Internal error") from exc
@@ -251,15 +255,15 @@ class _SdkServer(Server[Any]):
         return self._enveloped(ctx.method, result) if is_modern(ctx.protocol_version) else result
 
     def _enveloped(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
-        meta = {types.SERVER_INFO_META_KEY: self.server_info_stamp, **(result.get("_meta") or {})}
+        meta = {types.SERVER_INFO_META_KEY: self.server_info_stamp, **_meta(result)}
         # Nobody here can say for how long, or for whom else, an answer holds.
         caching = {"ttlMs": 0, "cacheScope": "private"} if method in CACHEABLE_METHODS else {}
         return {"resultType": "complete", **caching, **result, "_meta": meta}
 
 
 def _sendable(raw: Raw) -> dict[str, Any]:
-    """The result as the SDK and its clients read it: a lone surrogate, which JSON can carry and they cannot, becomes
-    a replacement character."""
+    """A result or an error as the SDK and its clients read it: a lone surrogate, which JSON can carry and they cannot,
+    becomes a replacement character."""
     result: dict[str, Any] = decode_value(raw)
     if has_surrogate_escape(bytes(raw)):
         result = json.loads(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", json.dumps(result, ensure_ascii=False)))

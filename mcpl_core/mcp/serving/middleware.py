@@ -9,13 +9,14 @@ Nobody can be asked in the middle of an MCP call: a link that wants to ask ends 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from ...errors import LocalProtocolError
 from .call import ToolCall
 
-__all__ = ("Ask", "Deny", "Failed", "MiddlewareChain", "Run")
+__all__ = ("Ask", "Deny", "Failed", "MiddlewareChain", "Run", "nobody_to_ask")
 
 #: Runs a function of the application, sync or async.
 Run = Callable[..., Awaitable[Any]]
@@ -34,7 +35,8 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A link's answer: somebody has to be asked. Served over MCP, the call does not run.
+    """A link's answer: somebody has to be asked. Served over MCP, the call does not run; after it ran, its result is
+    withheld.
 
     Attributes:
         question: what would be asked. Not told to the caller.
@@ -77,12 +79,12 @@ class MiddlewareChain:
             Why it does not run, for the caller; ``None`` when it may.
         """
         for link in self._links:
-            asked = getattr(link, "before", None)
-            if asked is None:
-                if hasattr(link, "after"):
-                    continue
-                asked = link
             try:
+                asked = getattr(link, "before", None)
+                if asked is None:
+                    if hasattr(link, "after"):
+                        continue
+                    asked = link
                 answer = await run(asked, call)
             except Exception as exc:
                 report(exc)
@@ -96,17 +98,19 @@ class MiddlewareChain:
 
         Returns:
             The outcome: the tool's value, what a link put in its place, or ``Failed``; a ``Deny`` when a link withholds
-            it or failed.
+            it, wants to ask somebody or failed.
         """
         for link in reversed(self._links):
-            told = getattr(link, "after", None)
-            if told is None:
-                continue
             try:
+                told = getattr(link, "after", None)
+                if told is None:
+                    continue
                 answer = await run(told, call, outcome)
             except Exception as exc:
                 report(exc)
                 return Deny(f"the result of {call.name} was withheld: {_name(link)} failed")
+            if isinstance(answer, Ask):
+                return Deny(nobody_to_ask(f"the result of {call.name}", _name(link), "was withheld"))
             if isinstance(answer, Deny):
                 return Deny(_with(f"the result of {call.name} was withheld by {_name(link)}", answer.reason))
             if answer is not None:
@@ -116,11 +120,16 @@ class MiddlewareChain:
 
 def _refusal(call: ToolCall, link: Any, answer: Any) -> str:
     if isinstance(answer, Ask):
-        return f"{call.name} did not run: {_name(link)} wants to ask somebody, and over MCP there is nobody to ask"
+        return nobody_to_ask(call.name, _name(link))
     if isinstance(answer, Deny):
         return _with(f"{call.name} was denied by {_name(link)}", answer.reason)
     # True, False, a text: nobody can tell what was meant.
     return f"{call.name} was denied: {_name(link)} answered with a {type(answer).__name__}"
+
+
+def nobody_to_ask(what: str, who: str, fate: str = "did not run") -> str:
+    """What the caller is told when somebody would have to be asked."""
+    return f"{what} {fate}: {who} wants to ask somebody, and over MCP there is nobody to ask"
 
 
 def _with(text: str, reason: str) -> str:
@@ -128,8 +137,9 @@ def _with(text: str, reason: str) -> str:
 
 
 def _name(link: Any) -> str:
-    for attribute in ("name", "__name__"):
-        name = getattr(link, attribute, None)
-        if isinstance(name, str):
-            return name
+    with suppress(Exception):
+        for attribute in ("name", "__name__"):
+            name = getattr(link, attribute, None)
+            if isinstance(name, str):
+                return name
     return type(link).__name__

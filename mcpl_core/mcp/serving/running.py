@@ -18,7 +18,7 @@ from .endpoints import Endpoint
 
 __all__ = ("Runner",)
 
-#: Seconds that an endpoint may take to stop beyond its own bounds; then it is cancelled.
+#: Seconds that an endpoint may take to stop beyond its grace; then it is cancelled.
 _STOP_TIMEOUT: Final = 10.0
 
 
@@ -99,7 +99,7 @@ class Runner:
         does nothing."""
         if self._endpoint is None:
             return
-        with anyio.move_on_after(_STOP_TIMEOUT):
+        with anyio.move_on_after(self._endpoint.grace + _STOP_TIMEOUT):
             await self._endpoint.stop()
             await self._ended.wait()
             return

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from inspect import isawaitable
 from typing import Any, Final
 
 from ...errors import InvalidRequest
 from .call import Peer
+from .middleware import Run
 
 __all__ = ("UNRESOLVED", "Session", "SessionRegistry", "TenantResolver")
 
@@ -74,17 +74,19 @@ class SessionRegistry:
         from."""
         return self._resolver is not None or bool(self._sessions)
 
-    async def resolve(self, peer: Peer) -> Session:
+    async def resolve(self, peer: Peer, run: Run) -> Session:
         """The session that a caller is for: the one with the id that the resolver gave, else the one that was
         registered last for that tenant.
+
+        Args:
+            peer: the caller.
+            run: runs the resolver.
 
         Raises:
             InvalidRequest: nobody can tell (``data.reason`` is ``UNRESOLVED``). There is no other runtime to fall back
                 to: it would be somebody else's.
         """
-        key = self._resolver(peer) if self._resolver is not None else None
-        if isawaitable(key):
-            key = await key
+        key = None if self._resolver is None else await run(self._resolver, peer)
         if isinstance(key, str):
             if (session := self._sessions.get(key)) is not None:
                 return session

@@ -237,7 +237,7 @@ class McpToolServer:
     async def _offer_for(self, peer: Peer) -> Offer:
         if not self._sessions.tells_apart:
             return self._offer
-        session = await self._sessions.resolve(peer)
+        session = await self._sessions.resolve(peer, self._call_runner.call)
         return self._offers[session.id]
 
     def _kinds(self) -> frozenset[str]:

@@ -13,22 +13,20 @@ from urllib.parse import urlsplit
 import anyio
 
 from ...connection import McplConnection
-from ...errors import InvalidValueError
 from ...listening import ConnectionListener
 from .answers import Answers
 from .call import LOCAL_PRINCIPAL, Peer
-from .endpoints import ConnectionEndpoint, Endpoint
+from .endpoints import ConnectionEndpoint
+from .listening import ListeningEndpoint
 
 __all__ = ("WebSocketEndpoint", "websocket_transport")
 
 
-class WebSocketEndpoint(Endpoint):
+class WebSocketEndpoint(ListeningEndpoint):
     """Serves WebSocket clients, in the handshake era of MCP.
 
     Args:
-        port: the port; 0 for a free one, which ``port`` then is.
-        host: a name or an address of this machine.
-        path: the only path that is served.
+        port, host, path: see ``ListeningEndpoint``.
         options: of the listener: ``origins`` (of pages that may connect; none by default), ``allowed_hosts``,
             ``authenticate`` (what it returns is the ``principal``; without, everybody is ``"local"``),
             ``max_connections`` (100), ``ssl``, ``max_message_bytes``, ...
@@ -40,28 +38,13 @@ class WebSocketEndpoint(Endpoint):
     kind = "websocket"
 
     def __init__(self, port: int, *, host: str = "127.0.0.1", path: str = "/mcp", **options: Any) -> None:
-        if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
-            raise InvalidValueError("port", "a port is a whole number between 0 and 65535")
-        if not path.startswith("/") or "?" in path or "#" in path:
-            raise InvalidValueError("path", "a path begins with a slash and has no query")
+        super().__init__(port, host, path)
         scheme = "wss" if options.get("ssl") is not None else "ws"
         name = f"[{host}]" if ":" in host else host
         self._listener: ConnectionListener[McplConnection] = McplConnection.listen(
             f"{scheme}://{name}:{port}{path}", listener_options=options
         )
         self._open: set[McplConnection] = set()
-        self.address: tuple[str, int] | None = None
-
-    @property
-    def port(self) -> int:
-        """The real port, once it can be reached.
-
-        Raises:
-            AttributeError: it cannot be reached yet.
-        """
-        if self.address is None:
-            raise AttributeError("it was not started")
-        return self.address[1]
 
     async def run(self, answers: Answers, ready: Callable[[], None]) -> None:
         async with self._listener as listener, anyio.create_task_group() as clients:
@@ -69,6 +52,8 @@ class WebSocketEndpoint(Endpoint):
             self.address = (parts.hostname or "", parts.port or 0)
             ready()
             async for connection in listener:
+                # Here, not in its task: stopping must find one whose task did not begin yet.
+                self._open.add(connection)
                 clients.start_soon(self._serve, answers, connection)
 
     async def _serve(self, answers: Answers, connection: McplConnection) -> None:
@@ -77,7 +62,6 @@ class WebSocketEndpoint(Endpoint):
         # True is what an ``authenticate`` says that only lets in.
         known = LOCAL_PRINCIPAL if principal is None or principal is True else principal
         peer = Peer(known, headers={} if request is None else request.headers)
-        self._open.add(connection)
         try:
             await ConnectionEndpoint(connection, kind=self.kind, peer=peer).run(answers, _nothing)
         except Exception as exc:

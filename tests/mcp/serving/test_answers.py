@@ -11,7 +11,7 @@ import pytest
 from mcpl_core import text_content
 from mcpl_core.errors import CapabilityDenied, InternalError, InvalidParams, MethodNotFound, RpcError
 from mcpl_core.mcp.serving import Peer, Prompt, PromptArgument, Resource, ServedTool, ToolCall
-from mcpl_core.mcp.serving.answers import RESOURCE_NOT_FOUND, SERVED_METHODS, Identity, is_modern
+from mcpl_core.mcp.serving.answers import RESOURCE_NOT_FOUND, SERVED_METHODS, Identity, error_object, is_modern
 from tests.mcp.serving.clients import MODERN, answers_of
 
 pytestmark = pytest.mark.anyio
@@ -178,6 +178,29 @@ async def test_what_fails_inside_says_nothing_outside() -> None:
     assert [type(report) for report in reports] == [ValueError]
     assert isinstance(await error("prompts/get", {"name": "p"}, Prompt("p", broken)), InternalError)
     assert isinstance(await error("prompts/get", {"name": "p"}, Prompt("p", refusing)), CapabilityDenied)
+
+
+async def test_what_cannot_be_sent_is_the_failure_of_what_gave_it() -> None:
+    deep: list[Any] = []
+    for _ in range(1_000):
+        deep = [deep]
+    for value in (deep, object(), [3], [{"text": "no uri"}], float("nan")):
+        reports: list[BaseException] = []
+        resource = Resource("r", "mem://r", lambda uri, variables, value=value: value)  # type: ignore[misc]
+        failed = await error("resources/read", {"uri": "mem://r"}, resource, reports=reports)
+        assert (type(failed), failed.message, len(reports)) == (InternalError, "r failed", 1)
+    for value in (deep, object(), None, [{"role": "user", "content": deep}]):
+        prompt = Prompt("p", lambda arguments, value=value: value)  # type: ignore[misc]
+        assert isinstance(await error("prompts/get", {"name": "p"}, prompt), InternalError)
+
+
+def test_an_error_is_told_as_plain_json() -> None:
+    reports: list[BaseException] = []
+    assert error_object(RpcError(1, "no"), reports.append) == {"code": 1, "message": "no"}
+    assert error_object(RpcError(1, "no", {"a": (1,)}), reports.append)["data"] == {"a": [1]}
+    assert reports == []
+    assert error_object(RpcError(1, "no", object()), reports.append) == {"code": 1, "message": "no"}
+    assert len(reports) == 1
 
 
 async def test_a_tool_hears_of_the_progress_token() -> None:

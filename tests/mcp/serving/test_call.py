@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mcpl_core.errors import InvalidValueError
 from mcpl_core.mcp.serving import TIME_META, McpUnsupportedError, Peer, ServedTool, ToolCall
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +53,27 @@ async def test_after_its_end_a_call_has_no_progress() -> None:
     one = call({"progressToken": "p"}, sent)
     one._ended = True
     await one.report_progress(1)
+    assert sent == []
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ((float("nan"),), "progress"),
+        ((float("inf"),), "progress"),
+        (("half",), "progress"),
+        ((True,), "progress"),
+        ((1, float("-inf")), "total"),
+        ((1, "all"), "total"),
+        ((1, None, b"text"), "message"),
+    ],
+)
+async def test_progress_that_nobody_could_read_is_refused(given: Any, code: str) -> None:
+    sent: list[Any] = []
+    for meta in ({"progressToken": 1}, {}):
+        with pytest.raises(InvalidValueError) as refused:
+            await call(meta, sent).report_progress(*given)
+        assert refused.value.code == code
     assert sent == []
 
 

@@ -11,8 +11,12 @@ import anyio.lowlevel
 import pytest
 
 from mcpl_core import text_content
-from mcpl_core.mcp.serving import Deny, Failed, ServedTool, ToolCall, function_tool
-from mcpl_core.mcp.serving.calling import MAX_ERROR_TEXT, unknown_tool
+from mcpl_core.errors import LocalProtocolError
+from mcpl_core.mcp.serving import Ask, Deny, Failed, ServedTool, ToolCall, function_tool
+from mcpl_core.mcp.serving.call import call_here
+from mcpl_core.mcp.serving.calling import MAX_ERROR_TEXT, CallRunner, contained, unknown_tool
+from mcpl_core.mcp.serving.middleware import MiddlewareChain
+from mcpl_core.server.calling import Caller
 from mcpl_core.server.results import ToolError, ToolResult
 from tests.mcp.serving.clients import LIMIT, runner
 
@@ -279,6 +283,132 @@ async def test_what_a_tool_awaited_and_was_cancelled_is_a_failure_of_the_tool(an
 
     assert (await result(ServedTool("t", run)))["isError"] is True
     assert "guard" in text_of(await result(returning("x"), guard))
+
+
+@pytest.mark.parametrize(
+    "error", [GeneratorExit(), SystemExit(3), BaseExceptionGroup("two", [SystemExit(), GeneratorExit()])]
+)
+async def test_what_is_no_exception_ends_the_call_and_nothing_else(error: BaseException) -> None:
+    async def run(arguments: Any, call: ToolCall) -> None:
+        raise error
+
+    for tool in (raising(error), ServedTool("t", run)):
+        reports: list[BaseException] = []
+        made = await result(tool, reports=reports)
+        assert made["isError"] is True
+        assert type(error).__name__ in text_of(made)
+        assert type(reports[0].__cause__) is type(error)
+
+
+async def test_the_wish_to_end_the_process_goes_on() -> None:
+    for error in (KeyboardInterrupt(), BaseExceptionGroup("two", [KeyboardInterrupt(), SystemExit()])):
+        with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)):
+            await result(raising(error))
+
+
+def test_a_coroutine_that_is_closed_from_outside_ends() -> None:
+    class Never:
+        def __await__(self) -> Any:
+            yield
+
+    async def run() -> None:
+        await Never()
+
+    closed: list[str] = []
+
+    async def watched() -> None:
+        try:
+            await contained(call_here, run)
+        finally:
+            closed.append("closed")
+
+    coroutine = watched()
+    coroutine.send(None)
+    coroutine.close()
+    assert closed == ["closed"]
+
+
+async def test_an_error_without_a_text_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("CANARY")
+
+    tool = raising(Mute())
+    assert text_of(await result(tool)) == "t failed (Mute)"
+    made = json.loads(bytes(await CallRunner(MiddlewareChain(), Caller(1)).run(ToolCall(tool))))
+    assert text_of(made) == "t failed (Mute)"
+    assert [record.getMessage() for record in caplog.records] == ["Mute: "]
+
+
+async def test_a_tool_whose_attributes_raise_has_failed_calls() -> None:
+    class Broken:
+        name = "broken"
+
+        def __init__(self, attribute: str) -> None:
+            self.attribute = attribute
+
+        def execute(self, arguments: Any, call: ToolCall) -> str:
+            return "x"
+
+        def __getattr__(self, name: str) -> Any:
+            if name == self.attribute:
+                raise ValueError("CANARY")
+            raise AttributeError(name)
+
+    for attribute in ("needs", "requires_consent", "output_schema", "promised"):
+        reports: list[BaseException] = []
+        tool: Any = Broken(attribute)
+        made = await result(tool, reports=reports)
+        assert (made["isError"], text_of(made)) == (True, "the call failed")
+        assert [type(report) for report in reports] == [ValueError]
+
+
+async def test_a_result_that_wants_to_ask_is_none() -> None:
+    class Asking:
+        name = "asking"
+
+        def after(self, call: ToolCall, outcome: Any) -> Any:
+            return Ask("CANARY")
+
+    for made in (await result(returning(Ask("CANARY"))), await result(returning("x"), Asking())):
+        assert made["isError"] is True
+        assert "nobody to ask" in text_of(made)
+        assert "CANARY" not in json.dumps(made)
+
+
+async def test_meta_that_is_no_object_cannot_be_sent() -> None:
+    made = await result(returning(ToolResult("x", meta=[1])))  # type: ignore[arg-type]
+    assert made["isError"] is True
+    assert "_meta" in text_of(made)
+
+
+async def test_a_cleanup_may_leave_another_and_after_the_last_there_is_none() -> None:
+    log: list[str] = []
+    kept: list[ToolCall] = []
+
+    def run(arguments: Any, call: ToolCall) -> None:
+        def first() -> None:
+            log.append("first")
+            call.on_cleanup(lambda: log.append("second"))
+
+        kept.append(call)
+        call.on_cleanup(first)
+
+    await result(ServedTool("t", run))
+    assert log == ["first", "second"]
+    with pytest.raises(LocalProtocolError):
+        kept[0].on_cleanup(lambda: log.append("third"))
+
+
+async def test_a_cleanup_that_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpl_core.mcp.serving.calling._CLEANUP_TIMEOUT", 0)
+
+    async def run(arguments: Any, call: ToolCall) -> str:
+        call.on_cleanup(anyio.sleep_forever)
+        return "done"
+
+    with anyio.fail_after(LIMIT):
+        assert text_of(await result(ServedTool("t", run))) == "done"
 
 
 async def test_a_plain_function_runs_beside_the_event_loop() -> None:

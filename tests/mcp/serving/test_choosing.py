@@ -16,7 +16,7 @@ from mcpl_core.mcp.serving import (
     stdio_transport,
 )
 from mcpl_core.mcp.serving.choosing import choose_endpoint
-from mcpl_core.mcp.serving.endpoints import PluggedEndpoint
+from mcpl_core.mcp.serving.plugged import PluggedEndpoint
 
 
 def test_each_name_stands_for_an_endpoint() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from mcpl_core.mcp.serving import ServedTool, ToolCall
 from mcpl_core.mcp.serving.credentials import resolve_credentials
 from mcpl_core.mcp.serving.tools import needs_of
 from mcpl_core.mcp.transports import Consent, CredentialRequest
+from tests.mcp.serving.clients import runner
 
 pytestmark = pytest.mark.anyio
 
@@ -37,6 +39,28 @@ async def test_each_need_is_asked_for_as_it_was_declared_and_injected() -> None:
     assert refusal is None
     assert asked == [CredentialRequest("mail"), CredentialRequest("files", ("read",), "user")]
     assert call.credentials == {"mail": {"authorization": "Bearer x"}, "files": {"authorization": "Bearer x"}}
+
+
+async def test_a_provider_may_be_a_plain_function_and_ends_nothing_but_the_call() -> None:
+    def key(request: CredentialRequest) -> str:
+        return f"key of {request.service}"
+
+    async def leaving(request: CredentialRequest) -> str:
+        raise SystemExit("CANARY")
+
+    async def cancelled(request: CredentialRequest) -> str:
+        raise asyncio.CancelledError("CANARY")
+
+    tool = ServedTool("t", lambda arguments, call: call.credentials["mail"], needs=("mail",))
+    for provider, said in (
+        (key, b"key of mail"),
+        (leaving, b"no credentials for mail"),
+        (cancelled, b"no credentials"),
+    ):
+        reports: list[BaseException] = []
+        made = await runner(credentials=provider, reports=reports).run(ToolCall(tool))
+        assert said in bytes(made)
+        assert "CANARY" not in str([str(report) for report in reports])
 
 
 @pytest.mark.parametrize(

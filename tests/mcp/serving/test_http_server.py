@@ -12,6 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from mcpl_core.errors import RpcError
 from mcpl_core.mcp.serving import (
     ListeningHandle,
     McpRuntime,
@@ -343,6 +344,60 @@ async def test_failures_of_a_tool_and_results_that_cannot_be_sent_are_results() 
             assert (await call("circular"))["isError"] is True
             assert "circular" in (await call("none"))["content"][0]["text"]
             assert (await call("lone"))["content"][0]["text"] == "\N{REPLACEMENT CHARACTER}!"
+
+
+async def test_errors_that_nobody_could_read_are_told_without_what_is_wrong_with_them() -> None:
+    def odd(uri: str, variables: Any) -> Any:
+        raise RpcError(-32050, "\ud800!", {"text": "\udfff"})
+
+    def unsendable(uri: str, variables: Any) -> Any:
+        raise RpcError(-32050, "no", object())
+
+    resources = [Resource("odd", "mem://odd", odd), Resource("unsendable", "mem://unsendable", unsendable)]
+    async with served(Counting(), resources=resources) as handle:
+
+        async def errors(uri: str) -> list[Any]:
+            params = {"uri": uri}
+            return [
+                (await legacy(handle.port, "resources/read", params)).message["error"],
+                (await modern(handle.port, "resources/read", params, uri)).message["error"],
+            ]
+
+        sign = "\N{REPLACEMENT CHARACTER}"
+        assert await errors("mem://odd") == [{"code": -32050, "message": f"{sign}!", "data": {"text": sign}}] * 2
+        assert await errors("mem://unsendable") == [{"code": -32050, "message": "no"}] * 2
+
+
+async def test_what_is_no_exception_ends_no_server(caplog: pytest.LogCaptureFixture) -> None:
+    leaving = True
+
+    async def ends(*given: Any) -> Any:
+        if leaving:
+            raise SystemExit("CANARY")
+        return "ann"
+
+    async def generator(arguments: Any, call: ToolCall) -> None:
+        raise GeneratorExit
+
+    async with served(Counting(), authenticate=ends) as handle:
+        assert (await post(handle.port, CALL)).status == 500
+        leaving = False
+        assert (await post(handle.port, CALL)).status == 200
+    leaving = True
+    tools = [ServedTool("g", generator), ServedTool("n", lambda arguments, call: "x", needs=("mail",)), Counting()]
+    async with served(*tools, credentials=ends) as handle:
+        for name in ("g", "n"):
+            assert (await legacy(handle.port, "tools/call", {"name": name})).message["result"]["isError"] is True
+            assert (await modern(handle.port, "tools/call", {"name": name}, name)).message["result"]["isError"] is True
+        assert (await post(handle.port, CALL)).status == 200
+    assert "CANARY" not in caplog.text
+
+    with anyio.fail_after(LIMIT):
+        async with McpToolServer(resolver=ends) as server:
+            endpoint = http_transport(0)
+            await server.start(endpoint)
+            for _ in range(2):
+                assert (await legacy(endpoint.port, "tools/list")).message["error"]["code"] == -32603
 
 
 async def test_an_answer_that_breaks_is_an_internal_error() -> None:

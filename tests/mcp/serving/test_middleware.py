@@ -115,6 +115,32 @@ async def test_after_may_replace_or_withhold_the_outcome() -> None:
     assert await after("a", Link("x", [], after=ValueError())) == Deny("the result of t was withheld: x failed")
 
 
+async def test_a_link_whose_attributes_raise_denies_under_the_name_of_its_class() -> None:
+    class Broken:
+        def __init__(self, attribute: str) -> None:
+            self.attribute = attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in (self.attribute, "name"):
+                raise ValueError("CANARY")
+            raise AttributeError(name)
+
+        def __call__(self, call: ToolCall) -> Any:
+            return Deny("closed")
+
+    assert await before(Broken("before")) == "t was denied: Broken failed"
+    assert await before(Broken("name")) == "t was denied by Broken: closed"
+    assert await after("x", Broken("after")) == Deny("the result of t was withheld: Broken failed")
+
+
+@pytest.mark.spec("R-mcpserve-9")
+async def test_a_link_that_wants_to_ask_afterwards_withholds() -> None:
+    withheld = await after("x", Link("approvals", [], after=Ask("CANARY")))
+    assert isinstance(withheld, Deny)
+    assert "approvals" in withheld.reason
+    assert "CANARY" not in withheld.reason
+
+
 def test_what_is_no_link_is_refused_at_once() -> None:
     with pytest.raises(LocalProtocolError):
         MiddlewareChain([object()])

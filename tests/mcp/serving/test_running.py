@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from mcpl_core.errors import LocalProtocolError, TransportError
@@ -114,6 +115,22 @@ async def test_an_exception_of_the_block_comes_out_as_itself() -> None:
             await runner.start(endpoint, answers())
             raise ValueError("mine")
     assert endpoint.log[-1] == "ended"
+
+
+async def test_its_grace_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpl_core.mcp.serving.running._STOP_TIMEOUT", 0)
+
+    class Slow(Recorded):
+        grace = LIMIT
+
+        async def stop(self) -> None:
+            await anyio.lowlevel.checkpoint()
+            await super().stop()
+
+    endpoint = Slow()
+    async with Runner() as runner:
+        await runner.start(endpoint, answers())
+    assert endpoint.log == ["run", "stop", "ended"]
 
 
 async def test_one_that_does_not_stop_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:

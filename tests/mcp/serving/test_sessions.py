@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcpl_core.errors import InvalidRequest
-from mcpl_core.mcp.serving import Peer
+from mcpl_core.mcp.serving import Peer, ToolCall
 from mcpl_core.mcp.serving.sessions import UNRESOLVED, Session, SessionRegistry
 
 pytestmark = pytest.mark.anyio
@@ -39,8 +39,8 @@ async def test_an_id_comes_before_a_tenant_and_the_last_of_a_tenant_counts() -> 
     registry.register("a", 1, tenant_id="acme")
     registry.register("b", 2, tenant_id="acme")
     registry.register("c", 3, tenant_id="a")
-    assert (await registry.resolve(Peer("acme"))).runtime == 2
-    assert (await registry.resolve(Peer("a"))).runtime == 1
+    assert (await registry.resolve(Peer("acme"), ToolCall(None).run)).runtime == 2
+    assert (await registry.resolve(Peer("a"), ToolCall(None).run)).runtime == 1
 
 
 async def test_a_resolver_may_take_its_time() -> None:
@@ -49,7 +49,7 @@ async def test_a_resolver_may_take_its_time() -> None:
 
     registry = SessionRegistry(resolver)
     registry.register("a", 1)
-    assert (await registry.resolve(Peer("a"))).runtime == 1
+    assert (await registry.resolve(Peer("a"), ToolCall(None).run)).runtime == 1
 
 
 @pytest.mark.parametrize("resolver", [None, lambda peer: None, lambda peer: "nobody", lambda peer: 7])
@@ -58,5 +58,5 @@ async def test_unresolved_is_an_error(resolver: Any) -> None:
     registry = SessionRegistry(resolver)
     registry.register("a", 1)
     with pytest.raises(InvalidRequest) as refused:
-        await registry.resolve(Peer())
+        await registry.resolve(Peer(), ToolCall(None).run)
     assert refused.value.data == {"reason": UNRESOLVED}
