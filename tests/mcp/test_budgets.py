@@ -35,6 +35,12 @@ def test_when_it_is_over(
     assert budget.deadline == deadline
 
 
+def test_progress_gives_time_only_where_that_is_asked_for() -> None:
+    budget = TimeBudget(0.0, 30.0)
+    budget.progress(20.0)
+    assert budget.deadline == 30.0
+
+
 def test_while_a_person_is_asked_nothing_runs_out() -> None:
     budget = TimeBudget(0.0, 30.0, 40.0, True)
     budget.pause(10.0)

@@ -99,3 +99,25 @@ async def test_after_giving_up_nothing_is_asked_and_nothing_taken() -> None:
         raise AssertionError("it went on")
     assert scope.cancelled_caught
     assert len(pages.asked) == 2
+
+
+async def test_who_gave_up_before_asks_nothing() -> None:
+    pages = chain(1)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await list_all_tools("s", pages)
+    assert scope.cancelled_caught
+    assert pages.asked == []
+
+
+async def test_a_last_page_that_comes_too_late_is_not_taken() -> None:
+    taken: list[Any] = []
+    with anyio.CancelScope() as scope:
+
+        async def ask(params: dict[str, Any] | None) -> dict[str, Any]:
+            scope.cancel()
+            return {"tools": []}
+
+        taken.append(await list_all_tools("s", ask))
+    assert scope.cancelled_caught
+    assert taken == []
