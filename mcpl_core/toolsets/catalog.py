@@ -13,8 +13,9 @@ from typing import Any
 from ..errors import LocalProtocolError
 from ..schemas import Checker
 from ..server import ServerTool
+from ..wire.values import encode_value
 from .checking import Validate, checked_object, checker_of
-from .declaration import read_toolset
+from .declaration import Toolset, read_toolset
 from .instances import DeclaredToolset
 from .principal import Principal
 from .wire import FALLBACK_TOOLS, fallback_definitions, is_toolset_name, listed_tool
@@ -50,7 +51,8 @@ class Catalog:
             self._add(name, declared, run)
         with_instances = [name for name, toolset in self.toolsets.items() if toolset.facts.instances]
         self.fallback: dict[str, ServerTool] = {}
-        for definition in fallback_definitions(list(self.toolsets), with_instances):
+        described = {name: _description(toolset.facts) for name, toolset in self.toolsets.items()}
+        for definition in fallback_definitions(described, with_instances):
             tool = ServerTool(definition["name"], run, definition["inputSchema"], description=definition["description"])
             self.fallback[tool.name] = tool
             self._checkers[tool.name] = checker_of(tool.input_schema, validate)
@@ -122,3 +124,9 @@ class Catalog:
         ]
         added = [listed_tool(tool.definition(), "static", True) for tool in self.fallback.values()] if fallback else []
         return static + dynamic + added
+
+
+def _description(facts: Toolset) -> str:
+    """What a toolset is, and what it asks for, on one line."""
+    options = "" if facts.options is None else f" Options: {encode_value(dict(facts.options)).decode()}"
+    return f"{facts.title}. {facts.summary}{options}"

@@ -31,7 +31,7 @@ from .keeping import InstanceRecord, Keeper, PrincipalRecord
 from .principal import OpenInstance, Principal
 from .wire import Key
 
-__all__ = ("Before", "DeclaredToolset", "Instances", "InstancesSettings", "Opened", "principal_record")
+__all__ = ("Before", "DeclaredToolset", "Instances", "InstancesSettings", "Opened")
 
 
 class DeclaredToolset(NamedTuple):
@@ -311,7 +311,7 @@ class Instances:
     async def _keep(self, principal: Principal, opened: OpenInstance, *, required: bool) -> None:
         if not self._keeper.active:
             return
-        self._keeper.note_principal(principal.name, principal_record(principal))
+        self.note(principal)
         try:
             if self.is_kept(opened):
                 name, id = opened.key
@@ -329,6 +329,15 @@ class Instances:
                 self._keeper.forget(principal.name, opened.key)
                 raise
             self._report(exc)
+
+    def note(self, principal: Principal) -> None:
+        """What is to be kept of a principal, beside its instances; it is written with the next write."""
+        opened = [self._toolsets[name] for name in sorted(principal.defaults_opened) if name in self._toolsets]
+        defaults = [toolset.name for toolset in opened if toolset.facts.load is not None]
+        record = PrincipalRecord(
+            counters=dict(principal.counters), defaults_opened=defaults, idle_since=principal.idle_since
+        )
+        self._keeper.note_principal(principal.name, record)
 
     def is_kept(self, opened: OpenInstance) -> bool:
         """Whether it outlives the process."""
@@ -419,15 +428,6 @@ class Instances:
         close = getattr(body, "close", None)
         if close is not None:
             await self._caller.call(close)
-
-
-def principal_record(principal: Principal) -> PrincipalRecord:
-    """What is kept of a principal."""
-    return PrincipalRecord(
-        counters=dict(principal.counters),
-        defaults_opened=principal.defaults_opened,
-        idle_since=principal.idle_since,
-    )
 
 
 async def _value(value: Any) -> Any:

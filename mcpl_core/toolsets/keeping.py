@@ -63,12 +63,12 @@ class PrincipalRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         counters: toolset -> the highest number of an id that was used.
-        defaults_opened: see ``Principal``.
+        defaults_opened: see ``Principal``; those alone that are kept themselves.
         idle_since: see ``Principal``; ``None``: it had a connection when this was written.
     """
 
     counters: dict[str, int] = {}
-    defaults_opened: bool = False
+    defaults_opened: list[str] = []
     idle_since: float | None = None
 
 

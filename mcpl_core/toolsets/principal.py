@@ -57,7 +57,7 @@ class Principal:
         presence: what is visible.
         events: what is to be told.
         counters: toolset -> the highest number of an id that was used.
-        defaults_opened: the toolsets that are open by default were opened once.
+        defaults_opened: of the toolsets that are open by default, those that were opened once.
         idle_since: when its last connection ended; ``None`` while there is one.
     """
 
@@ -67,7 +67,7 @@ class Principal:
         self.presence = Presence()
         self.events = EventBook(held_events)
         self.counters: dict[str, int] = {}
-        self.defaults_opened = False
+        self.defaults_opened: set[str] = set()
         self.idle_since: float | None = None
         self._open: dict[Key, OpenInstance] = {}
         self._of: dict[str, dict[Key, OpenInstance]] = {}

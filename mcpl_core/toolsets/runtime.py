@@ -30,7 +30,7 @@ from .attribution import CallRecord, current_call, running_call
 from .clock import Clock
 from .context import InstanceContext
 from .events import ToolsetEvent
-from .instances import Instances, principal_record
+from .instances import Instances
 from .keeping import Keeper
 from .link import FeatureSetNames, Link
 from .principal import Principal
@@ -92,7 +92,7 @@ class Runtime:
         for name, record in keeper.principals.items():
             principal = self._principal(name)
             principal.counters.update(record.counters)
-            principal.defaults_opened = record.defaults_opened
+            principal.defaults_opened.update(record.defaults_opened)
             principal.idle_since = clock.time() if record.idle_since is None else record.idle_since
 
     # -- principals and connections
@@ -129,12 +129,11 @@ class Runtime:
         principal = link.principal
         async with self._locks.setdefault(principal.name, anyio.Lock()):
             await self.instances.make_again(principal)
-            if not principal.defaults_opened:
-                for name in self._defaults:
+            for name in self._defaults:
+                if name not in principal.defaults_opened:
                     await self._open_default(principal, name)
-                principal.defaults_opened = True
-                if self._defaults:
-                    self._keeper.note_principal(principal.name, principal_record(principal))
+                    principal.defaults_opened.add(name)
+                    self.instances.note(principal)
 
     async def _open_default(self, principal: Principal, name: str) -> None:
         try:
@@ -166,7 +165,7 @@ class Runtime:
             del self._links_of[principal.name]
             principal.idle_since = self.clock.time()
             if principal.open() or self._keeper.active:
-                self._keeper.note_principal(principal.name, principal_record(principal))
+                self.instances.note(principal)
                 self.spawn(self._write)
             self._idle_changed.set()
 

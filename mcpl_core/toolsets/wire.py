@@ -347,20 +347,21 @@ def close_result(closed: bool) -> Raw:
 FALLBACK_TOOLS: Final = ("toolset_open", "toolset_close", "toolset_use")
 
 
-def fallback_definitions(toolsets: Sequence[str], with_instances: Sequence[str]) -> list[dict[str, Any]]:
+def fallback_definitions(toolsets: Mapping[str, str], with_instances: Sequence[str]) -> list[dict[str, Any]]:
     """The definitions of these tools, in order; none when there is no toolset.
 
     Args:
-        toolsets: the names of all toolsets.
-        with_instances: of those that have instances; without any there is no ``toolset_use``.
+        toolsets: the names of all toolsets, and what they are, for the model.
+        with_instances: the names of those that have instances; without any there is no ``toolset_use``.
     """
     if not toolsets:
         return []
     named: dict[str, Any] = {"toolset": {"type": "string", "enum": list(toolsets)}}
     one: dict[str, Any] = {"instance": {"type": "string", "description": "The id of an open instance"}}
     options = {"options": {"type": "object", "description": "What the toolset asks for when it is opened"}}
+    described = "".join(f"\n{name}: {text}" for name, text in toolsets.items())
     texts = (
-        "Opens a toolset, or a new instance of it, so that its tools can be called.",
+        f"Opens a toolset, or a new instance of it, so that its tools can be called.{described}",
         "Closes a toolset, or one instance of it.",
         "Chooses the instance that the next calls of a toolset's tools are for.",
     )

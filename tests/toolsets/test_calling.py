@@ -497,15 +497,19 @@ async def test_a_call_sent_behind_the_opening_waits_for_it() -> None:
         await host.join()
         opening = host.request("toolsets/open", {"toolset": "game", "instance": "g"})
         call = host.request("tools/call", {"name": "up", "arguments": {}})
-        closing = host.request("toolsets/close", {"toolset": "game", "instance": "g"})
         await host.send(opening, call)
         # Nobody else waits.
         assert text_of(await host.call("lamp_up")) == "1"
-        await host.send(closing)
-        await host.settled()
         go.set()
         assert (await host.answer(opening["id"]))["result"]["instance"] == "g"
         assert text_of((await host.answer(call["id"]))["result"]) == "1"
+        go = anyio.Event()
+        opening = host.request("toolsets/open", {"toolset": "game", "instance": "h"})
+        closing = host.request("toolsets/close", {"toolset": "game", "instance": "h"})
+        await host.send(opening, closing)
+        await host.settled()
+        go.set()
+        assert (await host.answer(opening["id"]))["result"]["instance"] == "h"
         assert (await host.answer(closing["id"]))["result"]["closed"] is True
 
 

@@ -35,6 +35,17 @@ def test_tools_belong_to_their_toolsets_and_call_one_function() -> None:
     assert tool.bind({"by": 1}, ctx) == {"ctx": ctx, "args": {"by": 1}}
 
 
+def test_a_host_without_hints_is_told_what_can_be_opened_and_how() -> None:
+    lamp = counter_toolset("l_", options=None)
+    made = catalog(game=counter_toolset(instances=True, options={"type": "object"}), lamp=lamp)
+    description = made.fallback["toolset_open"].description
+    assert description is not None
+    assert description.splitlines()[1:] == [
+        'game: Counters. Count up and down Options: {"type":"object"}',
+        "lamp: Counters. Count up and down",
+    ]
+
+
 @pytest.mark.parametrize("name", ["", "a b", "x" * 41, None])
 def test_names_of_toolsets(name: Any) -> None:
     with pytest.raises(LocalProtocolError):

@@ -11,10 +11,11 @@ from mcpl_core import InternalError, InvalidParams
 from mcpl_core.server.calling import Caller
 from mcpl_core.toolsets import InstanceContext
 from mcpl_core.toolsets.checking import checker_of
-from mcpl_core.toolsets.instances import DeclaredToolset, Instances, InstancesSettings, principal_record
+from mcpl_core.toolsets.instances import DeclaredToolset, Instances, InstancesSettings
 from mcpl_core.toolsets.keeping import Keeper, PrincipalRecord, Row
 from mcpl_core.toolsets.principal import Principal
 from mcpl_core.toolsets.wire import Key
+from mcpl_core.wire.values import encode_value
 from tests.toolsets.toolset_kit import Counter, FakeClock, counter_toolset, quiet
 
 pytestmark = pytest.mark.anyio
@@ -242,11 +243,17 @@ async def test_an_end_that_nobody_waits_for_is_bounded() -> None:
     assert not await bench.instances.end(bench.principal, opened, "idle")
 
 
-def test_what_is_kept_of_a_principal() -> None:
-    principal = Principal("p", ["game"], 1)
-    principal.reserve("game")
-    principal.defaults_opened, principal.idle_since = True, 4.0
-    assert principal_record(principal) == PrincipalRecord(counters={"game": 1}, defaults_opened=True, idle_since=4.0)
+async def test_what_is_kept_of_a_principal() -> None:
+    for load, kept in ((Counter.load, ["game"]), (None, [])):
+        bench = Bench(keeper := Keeper(store := Remembering()), load=load)
+        bench.principal.reserve("game")
+        bench.principal.defaults_opened.add("game")
+        bench.principal.idle_since = 4.0
+        bench.instances.note(bench.principal)
+        await keeper.write()
+        (row,) = store.rows
+        record = PrincipalRecord(counters={"game": 1}, defaults_opened=kept, idle_since=4.0)
+        assert row.data == encode_value(record)
 
 
 async def test_an_id_that_was_not_used_after_all_is_free_again() -> None:

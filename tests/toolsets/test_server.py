@@ -421,6 +421,28 @@ async def test_a_restart_finds_the_instances(tmp_path: Path) -> None:
     again.close_store()
 
 
+async def test_what_is_open_by_default_is_so_after_a_restart_unless_it_was_closed(tmp_path: Path) -> None:
+    path = tmp_path / "lamps"
+    toolsets = {
+        "kept": counter_toolset("kept_", default="open"),
+        "closed": counter_toolset("closed_", default="open"),
+        "new": counter_toolset("new_", default="open", load=None),
+    }
+    made = await restart(path, toolsets=toolsets)
+    async with served(made), hosted_set(made) as host:
+        await host.join()
+        await host.call("kept_up", by=2)
+        await host.call("new_up", by=2)
+        await host.close("closed")
+    made.close_store()
+    again = await restart(path, toolsets=toolsets)
+    async with served(again), hosted_set(again) as host:
+        assert [toolset["open"] for toolset in (await host.join())["toolsets"]] == [True, False, True]
+        assert text_of(await host.call("kept_up")) == "3"
+        assert text_of(await host.call("new_up")) == "1"
+    again.close_store()
+
+
 async def test_what_cannot_be_made_again_has_failed(tmp_path: Path, silent: None) -> None:
     path = tmp_path / "games"
     made = await restart(path)

@@ -183,10 +183,11 @@ def test_results_of_toolset_methods() -> None:
 
 
 def test_the_tools_for_hosts_without_hints() -> None:
-    assert wire.fallback_definitions([], []) == []
-    assert [tool["name"] for tool in wire.fallback_definitions(["a"], [])] == ["toolset_open", "toolset_close"]
-    open, close, use = wire.fallback_definitions(["a", "b"], ["b"])
+    assert wire.fallback_definitions({}, []) == []
+    assert [tool["name"] for tool in wire.fallback_definitions({"a": ""}, [])] == ["toolset_open", "toolset_close"]
+    open, close, use = wire.fallback_definitions({"a": "Alpha", "b": "Beta"}, ["b"])
     assert (open["name"], close["name"], use["name"]) == wire.FALLBACK_TOOLS
+    assert open["description"].endswith("\na: Alpha\nb: Beta")
     assert open["inputSchema"]["properties"]["toolset"]["enum"] == ["a", "b"]
     assert open["inputSchema"]["required"] == close["inputSchema"]["required"] == ["toolset"]
     assert use["inputSchema"]["properties"]["toolset"]["enum"] == ["b"]
