@@ -20,22 +20,14 @@ from typing import Any
 import anyio
 
 from ..wire.framing import encode_line
-from .base import WRITE_HIGH_WATER
+from .base import BURST, JOIN_FIRST, JOIN_MOST, WRITE_HIGH_WATER
 from .lines import JOIN_BYTES, LINGER, READ_SIZE, Input, InputEvents, Output, OutputEvents
 from .loop import AsyncioLoop, Gate
 
 __all__ = ("AsyncioInput", "AsyncioOutput", "Carrier", "Dial", "connect")
 
-#: Short messages that are joined into the first write of a turn. More would keep the peer idle for longer than a write
-#: costs. Each further write of the turn joins twice as many, up to the second number.
-_JOIN_MESSAGES, _JOIN_MOST = 8, 64
-
-#: Seconds between two messages that are taken to be written in the same turn of the loop. Where that is wrong, nothing
-#: is lost but a system call or a turn.
-_BURST = 20e-6
-
 #: Bytes of a message of which eight, and of one of which 64 are joined: a write stays below twice ``JOIN_BYTES``.
-_JOIN_LIMIT, _SHORT = JOIN_BYTES // _JOIN_MESSAGES, JOIN_BYTES // _JOIN_MOST
+_JOIN_LIMIT, _SHORT = JOIN_BYTES // JOIN_FIRST, JOIN_BYTES // JOIN_MOST
 
 
 #: What a half stands on when nobody else connects it: one end of a FIFO, or a connected stream socket.
@@ -135,7 +127,7 @@ class AsyncioOutput(Output):
         self._held = False
         self._lines: list[bytes] = []
         #: How many are joined into the next write.
-        self._join = _JOIN_MESSAGES
+        self._join = JOIN_FIRST
         #: Nothing more is taken: after ``send_eof``, ``finish`` or ``abort``, or since the transport was lost.
         self._ended = False
         self._room = Gate(loop)
@@ -159,15 +151,15 @@ class AsyncioOutput(Output):
         elif self._joining:
             lines = self._lines
             lines.append(message)
-            if len(lines) >= (self._join if len(message) <= _SHORT else _JOIN_MESSAGES):
+            if len(lines) >= (self._join if len(message) <= _SHORT else JOIN_FIRST):
                 self._flush()
                 # Whoever sends on and on in one turn keeps the peer busy in any case: ever fewer writes for them.
-                self._join = min(self._join * 2, _JOIN_MOST)
+                self._join = min(self._join * 2, JOIN_MOST)
         elif not self._ended:
             # That a turn is over must be heard from the loop, which costs another turn. So the first message does not
             # ask; one that follows at once does, and is joined with those behind it.
             now = self._time()
-            if now - self._written < _BURST:
+            if now - self._written < BURST:
                 self._joining = True
                 self._call_soon(self._turn_over)
                 self._lines.append(message)
@@ -186,7 +178,7 @@ class AsyncioOutput(Output):
 
     def _turn_over(self) -> None:
         self._joining = False
-        self._join = _JOIN_MESSAGES
+        self._join = JOIN_FIRST
         self._flush()
 
     def hold(self) -> None:
@@ -195,7 +187,7 @@ class AsyncioOutput(Output):
 
     def let_go(self) -> None:
         self._joining = self._held
-        self._join = _JOIN_MESSAGES
+        self._join = JOIN_FIRST
         if self._lines:
             self._flush()
 

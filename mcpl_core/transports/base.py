@@ -20,8 +20,11 @@ from ..wire.framing import DEFAULT_MAX_MESSAGE_BYTES
 from .loop import EventLoop
 
 __all__ = (
+    "BURST",
     "DEFAULT_CLOSE_TIMEOUT",
     "DEFAULT_MAX_CONNECTIONS",
+    "JOIN_FIRST",
+    "JOIN_MOST",
     "WRITE_HIGH_WATER",
     "Listener",
     "Sink",
@@ -30,6 +33,14 @@ __all__ = (
 
 #: Bytes handed over and not yet taken by the carrier, past which ``behind`` is true.
 WRITE_HIGH_WATER = 256 * 1024
+
+#: Seconds between two messages that are taken to be written in the same turn of the loop. Where that is wrong, nothing
+#: is lost but a system call or a turn.
+BURST = 20e-6
+
+#: Short messages that are joined into the first write of a turn. More would keep the peer idle for longer than a write
+#: costs. Each further write of the turn joins twice as many, up to the second number.
+JOIN_FIRST, JOIN_MOST = 8, 64
 
 #: Seconds that ``aclose`` may take: to flush, and to say goodbye where the carrier has such a thing.
 DEFAULT_CLOSE_TIMEOUT = 2.0

@@ -7,6 +7,7 @@ connection, and none per message. Does not own: the order of things (``websocket
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import Protocol
 
 from ..errors import TransportError
-from .base import WRITE_HIGH_WATER, Sink
+from .base import BURST, JOIN_FIRST, JOIN_MOST, WRITE_HIGH_WATER, Sink
 from .loop import EventLoop
 from .websocket_address import Address
 from .websocket_engine import Engine, WebSocketSettings, peer_name
@@ -30,9 +31,7 @@ from .websocket_outgoing import LARGE_MESSAGE
 
 __all__ = ("AsyncioEngine", "AsyncioServer", "dial", "discard", "listen", "take_over")
 
-#: The first message of a turn of the loop leaves at once; the others in groups of this many ...
-_JOINED_MESSAGES = 8
-#: ... or this many bytes, or at the end of the turn.
+#: The first message of a turn of the loop leaves at once; the others in groups, after this many bytes, or at its end.
 _JOINED_BYTES = 64 * 1024
 
 #: One read; larger ones push the data out of the processor's cache before it is parsed.
@@ -60,6 +59,7 @@ class AsyncioEngine(Engine, asyncio.Protocol):
         self._made = made
         self._taken = taken
         self._io = asyncio.get_running_loop()
+        self._time = self._io.time
         self._head: asyncio.Future[Request | Response | TransportError] = self._io.create_future()
         self._behind = False
         #: What waits because the transport is behind: large frames, and whatever was written after them. An empty
@@ -68,7 +68,10 @@ class AsyncioEngine(Engine, asyncio.Protocol):
         self._joined: list[bytes] = []
         self._joined_messages = 0
         self._joined_bytes = 0
+        self._join = JOIN_FIRST
         self._in_turn = False
+        #: When the last message left that was not joined.
+        self._written = -math.inf
         self._transport: asyncio.Transport
 
     # ------------------------------------------------------------------------------------ asyncio.Protocol
@@ -169,18 +172,29 @@ class AsyncioEngine(Engine, asyncio.Protocol):
             self._backlog.append(self._outgoing.encode_large(message))
             self._work_off()
         elif self._in_turn or self._feeding:
-            self._joined += self._outgoing.encode_parts(message)
-            self._joined_messages += 1
-            self._joined_bytes += len(message)
-            if self._joined_bytes >= _JOINED_BYTES or (self._joined_messages >= _JOINED_MESSAGES and not self._feeding):
-                self._flush()
-        else:
+            self._join_up(message)
+        elif (now := self._time()) - self._written < BURST:
             self._in_turn = True
             self._io.call_soon(self._end_turn)
+            self._join_up(message)
+        else:
+            # Alone, as far as can be told; that it was would have to be heard from the loop, which costs a turn.
+            self._written = now
             self._put(self._outgoing.encode(message))
+
+    def _join_up(self, message: bytes) -> None:
+        self._joined += self._outgoing.encode_parts(message)
+        self._joined_messages += 1
+        self._joined_bytes += len(message)
+        if self._joined_bytes >= _JOINED_BYTES:
+            self._flush()
+        elif self._joined_messages >= self._join and not self._feeding:
+            self._flush()
+            self._join = min(self._join * 2, JOIN_MOST)
 
     def _end_turn(self) -> None:
         self._in_turn = False
+        self._join = JOIN_FIRST
         self._flush()
 
     def _flush(self) -> None:

@@ -39,6 +39,8 @@ class PlayedTransport(asyncio.Transport):
 
     def __init__(self, *, half_close: bool = True) -> None:
         super().__init__()
+        #: The time, which stands still.
+        self.now = 0.0
         self.writes: list[bytes] = []
         self.views: list[memoryview] = []
         #: After how many more writes it says that it is behind.
@@ -101,6 +103,7 @@ def made(protocol: Protocol | None = None, **options: Any) -> tuple[AsyncioEngin
     engine = AsyncioEngine(protocol or ServerProtocol(state=OPEN), WebSocketSettings(ping_interval=None))
     transport = PlayedTransport(**options)
     transport.engine = engine
+    engine._time = lambda: transport.now
     engine.connection_made(transport)
     return engine, transport
 
@@ -127,11 +130,33 @@ async def test_the_first_message_leaves_at_once_the_others_in_groups_or_at_the_e
         frames = [text_frame(b"%d" % n) for n in range(20)]
         for n in range(20):
             engine.write(b"%d" % n)
-        assert transport.writes == [frames[0], b"".join(frames[1:9]), b"".join(frames[9:17])]
+        assert transport.writes == [frames[0], b"".join(frames[1:9])]
         await turns(2)
-        assert transport.writes[3:] == [b"".join(frames[17:])]
+        assert transport.writes[2:] == [b"".join(frames[9:])]
+        transport.now += 1
         engine.write(b"x")
-        assert transport.writes[4:] == [text_frame(b"x")]
+        assert transport.writes[3:] == [text_frame(b"x")]
+
+
+async def test_groups_grow_within_a_turn() -> None:
+    async with event_loop() as loop:
+        engine, transport, _ = await begun(loop)
+        for _ in range(2):  # one turn as the other
+            for _ in range(1 + 8 + 16 + 32 + 64 + 64):
+                engine.write(b"x")
+            assert [len(data) // 3 for data in transport.writes] == [1, 8, 16, 32, 64, 64]
+            await turns(2)
+            transport.writes.clear()
+            transport.now += 1
+
+
+async def test_messages_that_come_one_by_one_cost_no_turn_of_the_loop() -> None:
+    async with event_loop() as loop:
+        engine, transport, _ = await begun(loop)
+        for n in range(3):
+            engine.write(b"%d" % n)
+            assert (len(transport.writes), engine._in_turn) == (n + 1, False)
+            transport.now += 1
 
 
 async def test_a_group_is_also_full_by_its_bytes() -> None:
