@@ -19,7 +19,7 @@ from mcpl_core.mcp.http.exchange import CallLog, Exchange
 from mcpl_core.mcp.http.quiet import LOUD_LOGGERS, quiet
 from mcpl_core.mcp.http.retry import RetrySeries, RetrySettings
 from mcpl_core.mcp.replay import Watched
-from mcpl_core.wire.messages import Notification, Request, decode_message
+from mcpl_core.wire.messages import Notification, Request, decode_message, encode_request
 
 pytestmark = pytest.mark.anyio
 
@@ -205,6 +205,20 @@ async def test_the_end_of_the_streams_is_the_end_of_all_waiting() -> None:
             await ends.channel.attempt("x", None, {}, exchange())
         assert caught.value.outcome == "not-sent"
         await ends.channel.notify("notifications/x", None, {})
+
+
+async def test_a_message_of_the_limit_is_not_too_large() -> None:
+    mine = exchange()
+    fill = "x" * (10_000 - len(encode_request(1001, "x", {"a": ""})))
+    async with channel() as ends, anyio.create_task_group() as tasks:
+        tasks.start_soon(ends.channel.attempt, "x", {"a": fill}, {}, mine)
+        assert (await ends.sent()).params == {"a": fill}
+        assert mine.body is not None and len(mine.body) == 10_000
+        tasks.cancel_scope.cancel()
+    async with channel() as ends:
+        with pytest.raises(MessageTooLargeError) as caught:
+            await ends.channel.attempt("x", {"a": f"{fill}x"}, {}, exchange())
+        assert (caught.value.size, caught.value.limit) == (10_001, 10_000)
 
 
 async def test_notifications_are_sent_with_their_headers() -> None:

@@ -376,6 +376,15 @@ async def test_messages_that_may_overtake_others_hold_up_nothing(
     assert "canary" not in caplog.text
 
 
+async def test_the_answer_to_such_a_message_is_closed() -> None:
+    jobs, body = Jobs(), Body()
+    watch = watching(httpx2.Response(202, stream=body), jobs=jobs)
+    await watch.handle_async_request(note("notifications/cancelled"))
+    (job,) = jobs.jobs
+    await job()
+    assert body.closed
+
+
 async def test_a_notification_that_is_not_delivered_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="mcpl_core")
     response = await watching(httpx2.ReadError("canary")).handle_async_request(note("notifications/initialized"))
