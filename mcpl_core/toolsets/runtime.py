@@ -21,7 +21,7 @@ from msgspec import UnsetType
 
 from ..connection import McplConnection
 from ..errors import LocalProtocolError, McplError
-from ..protocol import AccessTokenResult
+from ..protocol import AccessTokenResult, EndReason
 from ..server import Context
 from ..server.events import event_params
 from ..wire.values import encode_value
@@ -33,7 +33,7 @@ from .events import ToolsetEvent
 from .instances import Instances
 from .keeping import Keeper
 from .link import FeatureSetNames, Link
-from .principal import Principal
+from .principal import OpenInstance, Principal
 from .wire import Key, time_text
 
 __all__ = ("Call", "Runtime")
@@ -222,12 +222,17 @@ class Runtime:
 
     async def shut_down(self) -> None:
         """The server stops for good: what is kept is stored as it stands, the rest is closed."""
-        for principal in list(self._principals.values()):
-            for opened in principal.open():
-                if self.instances.is_kept(opened):
-                    await self.instances.keep(principal, opened)
-                else:
-                    await self.instances.end(principal, opened, "closed")
+        everything = [(principal, opened) for principal in self._principals.values() for opened in principal.open()]
+        for principal, opened in everything:
+            if self.instances.is_kept(opened):
+                await self.instances.keep(principal, opened)
+        await self._end_all([each for each in everything if not self.instances.is_kept(each[1])], "closed")
+
+    async def _end_all(self, opened: Iterable[tuple[Principal, OpenInstance]], reason: EndReason) -> None:
+        """Side by side: each may take the grace."""
+        async with anyio.create_task_group() as ending:
+            for principal, each in opened:
+                ending.start_soon(self.instances.end, principal, each, reason)
 
     def close_store(self) -> None:
         """See ``ToolsetServer``."""
@@ -274,7 +279,7 @@ class Runtime:
         now = self.clock.time()
         for principal in list(self._principals.values()):
             due = principal.due(self._idle_close)
-            if due is not None and due <= now:
+            if due is not None and due <= now and self._principals.get(principal.name) is principal:
                 await self._forget(principal)
 
     async def _forget(self, principal: Principal) -> None:
@@ -284,9 +289,8 @@ class Runtime:
         self._desks.pop(name).drop()
         async with self._locks.setdefault(name, anyio.Lock()):
             await self.instances.make_again(principal)
-            for opened in principal.open():
-                await self.instances.end(principal, opened, "idle")
             self._keeper.forget(name)
+            await self._end_all([(principal, opened) for opened in principal.open()], "idle")
         if name not in self._principals:
             del self._locks[name]
         await self._write()

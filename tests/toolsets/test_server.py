@@ -246,6 +246,39 @@ async def test_what_is_idle_is_closed_in_time_and_the_principal_forgotten() -> N
             assert (await alice.open("game"))["instance"] == "game-1"
 
 
+async def test_who_hangs_at_its_end_holds_up_no_other() -> None:
+    ended: list[str] = []
+    all_closing = anyio.Event()
+
+    class Hanging(Counter):
+        async def close(self) -> None:
+            ended.append(str(self.ctx.instance))
+            if len(ended) == 3:
+                all_closing.set()
+            await all_closing.wait()
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        return Hanging(ctx)
+
+    made = server(toolsets={"game": counter_toolset(instances=True, open=open)})
+    async with served(made):
+        for principal in ("alice", "bob"):
+            async with hosted_set(made, principal) as host:
+                await host.join()
+                for _ in range(3):
+                    await host.open("game")
+            if principal == "alice":
+                clock_of(made).advance(DAY)
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(3):
+                        tasks.start_soon(made.close_idle)
+                await quiet()
+                assert (made.principals, len(ended)) == ((), 3)
+                ended.clear()
+                all_closing = anyio.Event()
+    assert sorted(ended) == ["game-1", "game-2", "game-3"]
+
+
 async def test_zero_keeps_them() -> None:
     made = server(idle_close=0)
     async with served(made):
