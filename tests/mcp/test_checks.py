@@ -76,6 +76,15 @@ def test_results_are_held_against_the_schema() -> None:
     found.after(text("failed", isError=True))
 
 
+def test_a_violation_names_its_rule_and_place() -> None:
+    found = checks(outputSchema={**COUNT, "default": "canary"})
+    found.before()
+    for value, rule in (({"count": "x"}, "type is not met at /count"), ({}, "required is not met at its root")):
+        with pytest.raises(McpOutputMismatchError) as caught:
+            found.after({"structuredContent": value})
+        assert caught.value.detail == rule
+
+
 def test_a_schema_that_was_listed_counts_whatever_becomes_of_the_definition() -> None:
     definition: dict[str, Any] = {"name": "t", "outputSchema": {"type": "object", "required": ["a"]}}
     found = ToolChecks("s", definition, BoundedValidator())

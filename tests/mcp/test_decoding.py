@@ -26,6 +26,14 @@ def test_depth_at_its_bound_and_beyond(kind: str) -> None:
     assert broken_bound([[1, "two", None], {"a": ()}]) is None
 
 
+def test_what_is_no_container_adds_no_depth() -> None:
+    value: Any = {"a": 0}
+    for _ in range(MOST_DEPTH - 1):
+        value = [value, "x"]
+    assert broken_bound(value) is None
+    assert broken_bound([value]) == "too-deep"
+
+
 @pytest.mark.spec("R-mcp-3")
 def test_the_numbers_are_the_published_ones() -> None:
     assert (decoding.MOST_DEPTH, decoding.MOST_VALUES, decoding.MOST_TEXT) == (64, 1_000_000, 16_000_000)
