@@ -455,6 +455,64 @@ async def test_an_instance_that_is_over_in_a_call_ends_with_it() -> None:
         assert [record["reason"] for record in (await host.list())["ended"]] == ["closed"]
 
 
+async def test_an_instance_that_is_over_in_a_call_without_an_answer_ends_all_the_same() -> None:
+    begun = anyio.Event()
+
+    async def call(ctx: InstanceContext, tool: str, args: dict[str, Any]) -> str:
+        await ctx.close()
+        begun.set()
+        await anyio.sleep_forever()
+        return ""
+
+    made = server(toolsets={"game": toolset(call=call, instances=True)})
+    async with served(made), hosted_set(made) as host:
+        await host.join()
+        await host.open("game")
+        request = host.request("tools/call", {"name": "go", "arguments": {}})
+        await host.send(request)
+        await begun.wait()
+        await host.notify("notifications/cancelled", {"requestId": request["id"]})
+        assert (await host.next("toolsets/changed"))["params"]["hints"][0]["open"] is False
+
+
+async def test_a_list_that_is_not_wanted_any_more_states_nothing() -> None:
+    begun = anyio.Event()
+
+    class Deaf(Counter):
+        async def content(self) -> str:  # type: ignore[override]
+            if self.count == 1:
+                begun.set()
+                try:
+                    await anyio.sleep_forever()
+                except anyio.get_cancelled_exc_class():
+                    self.count = 0
+            return "deaf"
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        bodies.append(Deaf(ctx))
+        return bodies[-1]
+
+    bodies: list[Counter] = []
+    made = server(toolsets={"game": counter_toolset(instances=True, open=open)})
+    async with served(made), hosted_set(made) as host, hosted_set(made) as other:
+        await host.join()
+        await host.open("game")
+        await other.hello()
+        await other.grant("tools")
+        bodies[0].count = 1
+        request = other.request("toolsets/list", {})
+        await other.send(request)
+        await begun.wait()
+        await other.notify("notifications/cancelled", {"requestId": request["id"]})
+        await other.settled()
+        # Nothing was stated, so there is nothing that a change could build on.
+        await host.call("up", by=3)
+        await quiet()
+        await other.settled()
+        assert other.hints == []
+        assert (await other.list())["rev"] == 0
+
+
 # -- which instance
 
 
