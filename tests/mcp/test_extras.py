@@ -54,6 +54,11 @@ def test_declarations_that_are_no_object(caplog: pytest.LogCaptureFixture) -> No
     assert "canary" not in caplog.text
 
 
+def test_as_many_as_there_may_be() -> None:
+    assert len(read({"tags": ["a"] * 32, "category": "x" * 64}).tags) == 32
+    assert (ToolExtras().time, ToolExtras().tags, ToolExtras().category) == (False, (), None)
+
+
 def test_the_ledger_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     ledger = WarningLedger()
     for number in range(MOST_WARNINGS + 50):

@@ -91,3 +91,25 @@ def test_random_keys_do_not_get_in(key: bytes) -> None:
         return  # nearly no key looks like this
     with pytest.raises(InvalidValueError):
         checked_settings({"mode": text})
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"),
+    [
+        ("x" * 24, True), ("x" * 25, False),
+        ("ab " * 21 + "a", True), ("ab " * 21 + "ab", False),
+        (2**31 - 1, True), (2**31, False), (-(2**31), False),
+        ("xyz12xyz", True), ("x1y2zzzz", False), ("x1y2zzz", True), ("xy1zzzzz", True),
+        ("abc12def", False), ("abcdef12", True), ("12345678", True), ("1234567a", True), ("12a45678", False),
+    ],
+)  # fmt: skip
+def test_where_a_name_ends_and_a_key_begins(value: Any, fits: bool) -> None:
+    if fits:
+        assert checked_settings({"mode": value}) == {"mode": value}
+    else:
+        with pytest.raises(InvalidValueError):
+            checked_settings({"mode": value})
+
+
+def test_a_name_has_an_end_too() -> None:
+    assert checked_settings({"x" * 64: 1}) == {"x" * 64: 1}
