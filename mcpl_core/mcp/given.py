@@ -64,6 +64,8 @@ class GivenSession:
 
     protocol_version = ""
     instructions = None
+    #: Nobody knows what a connection of the caller's own does.
+    may_repeat = True
 
     def __init__(self, connection: GivenConnection, timeout: float | None) -> None:
         self._connection = connection

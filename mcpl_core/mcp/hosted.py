@@ -59,6 +59,11 @@ class HostedRawSession:
         """The server's words for the model, if any."""
         return self._session.instructions
 
+    @property
+    def may_repeat(self) -> bool:
+        """Never."""
+        return False
+
     async def request(
         self,
         method: str,

@@ -39,6 +39,7 @@ class MockSession:
 
     protocol_version = "2025-11-25"
     instructions = None
+    may_repeat = False
 
     def __init__(
         self,

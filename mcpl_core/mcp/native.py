@@ -112,6 +112,11 @@ class NativeSession:
         text = self._answer.get("instructions")
         return text if isinstance(text, str) else None
 
+    @property
+    def may_repeat(self) -> bool:
+        """Never."""
+        return False
+
     async def initialize(self, client_info: Mapping[str, Any]) -> None:
         """The handshake.
 

@@ -42,6 +42,11 @@ class RawSession(Protocol):
     def instructions(self) -> str | None:
         """The server's words for the model, if any."""
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether it sends a request again by itself when an attempt fails. Then a call can reach the peer more than
+        once, and how its last attempt ended says nothing of those before."""
+
     async def request(
         self,
         method: str,

@@ -27,6 +27,8 @@ async def test_every_implementation_is_a_session() -> None:
     assert all(isinstance(each, RawSession) for each in (native, given, mock))
     assert [isinstance(each, WatchedSession) for each in (native, given, mock)] == [True, False, False]
     assert not isinstance(connection, RawSession)
+    # A connection of the caller's own may do what it likes.
+    assert [each.may_repeat for each in (native, given, mock)] == [False, True, False]
 
 
 class Given:

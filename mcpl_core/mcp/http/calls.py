@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from ...errors import ConnectionTimeoutError
+from ...errors import ConnectionClosedError, ConnectionTimeoutError
 from ...protocol.method import PROGRESS, TOOLS_CALL, TOOLS_LIST
 from ..budgets import TimeBudget
 from ..errors import McpReplayUnavailableError, UnknownEffectError
@@ -121,10 +121,16 @@ class CallRunner:
     async def _series(self, method: str, params: dict[str, Any] | None, log: CallLog) -> Verdict:
         while True:
             log.begin()
+            before = log.current
             exchange = log.current = Exchange(log)
+            exchange.sent_before = before is not None and (before.sent or before.sent_before)
             headers = self._stamp.headers(method, params)
-            told = await self._channel.attempt(method, params, headers, exchange)
-            verdict = judge(method, exchange, told, self._watch.session_id is not None)
+            try:
+                told = await self._channel.attempt(method, params, headers, exchange)
+                verdict = judge(method, exchange, told, self._watch.session_id is not None)
+            except ConnectionClosedError as exc:
+                # The session ended before this attempt, which says nothing of those before it.
+                verdict = Verdict("not-sent", error=ConnectionClosedError(exchange.outcome_unsent, exc.reason))
             wait = self._next_wait(log, verdict)
             if wait is None:
                 log.record(verdict.outcome, exchange.status)

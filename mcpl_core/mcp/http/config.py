@@ -69,6 +69,13 @@ class HttpConfig:
     def __repr__(self) -> str:
         return f"<HttpConfig {self.name}>"
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether any request may have a second attempt."""
+        if self.retry is not None:
+            return self.retry.max_attempts > 1
+        return any("network" in tool.on for tool in self.replay.tools.values())
+
 
 def read_config(transport: HttpTransport | GatewayTransport, options: Mapping[str, Any]) -> HttpConfig:
     """Everything that was given, checked.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from ...errors import Outcome
 from ...wire.messages import Failure, Id, Notification, Request, Success
 from ..replay import (
     REFUSED_BEFORE_EXECUTION,
@@ -121,6 +122,8 @@ class Exchange:
         body: what is to be sent in the place of the SDK's own text; ``None``: that.
         seen: the request of its message arrived where it is watched.
         sent: whether the present attempt was handed to the network.
+        sent_before: whether something of the call was handed to it before: an earlier attempt, or the same request,
+            which was redirected or had other credentials.
         status: the HTTP status of the answer.
         retry_after: the seconds that an answer with status 429 or 503 named.
         location: the origin that a redirect leads to.
@@ -138,6 +141,7 @@ class Exchange:
     body: bytes | None = None
     seen: bool = False
     sent: bool = False
+    sent_before: bool = False
     status: int | None = None
     retry_after: float | None = None
     location: str | None = None
@@ -147,6 +151,16 @@ class Exchange:
     aborted: bool = False
     on_answer: Callable[[], None] | None = None
     on_message: Callable[[Request | Notification], None] | None = None
+
+    @property
+    def outcome_unsent(self) -> Outcome:
+        """What is known of the call when the present attempt was not sent."""
+        return "no-response" if self.sent_before else "not-sent"
+
+    def leave(self) -> None:
+        """What was sent so far is past; the next has not been sent."""
+        self.sent_before = self.sent_before or self.sent
+        self.sent = False
 
     def abort(self) -> None:
         """Gives it up: what waits for it now, be it the network or the time of the next attempt, ends."""

@@ -86,7 +86,7 @@ class RetryingTransport(httpx2.AsyncBaseTransport):
             return None
         wait = log.series.next_wait(timing.clock(), timing.chance(), after)
         if wait is not None:
-            exchange.sent = False
+            exchange.leave()
             log.record("throttled", 429, permission)
             log.series.report("throttle", wait, after, origin_of(str(request.url)))
         return wait

@@ -114,6 +114,12 @@ class HttpSession:
         text = self._facts.get("instructions")
         return text if isinstance(text, str) else None
 
+    @property
+    def may_repeat(self) -> bool:
+        """See ``RawSession.may_repeat``: unless ``retry_on_throttle`` is off and ``replay`` declares no tool for lost
+        answers. A carrier of the caller's own answers for itself."""
+        return self._config.may_repeat
+
     # -- requests
 
     async def request(

@@ -93,7 +93,7 @@ class SigningTransport(httpx2.AsyncBaseTransport):
     async def _send(self, request: httpx2.Request, body: bytes) -> httpx2.Response:
         exchange = exchange_of(request)
         if exchange is not None:
-            exchange.sent = False
+            exchange.leave()
         # A copy of the text: what nobody touches goes out byte for byte as it was.
         headers = httpx2.Headers(request.headers.raw)
         headers.update({**self._headers, **await self._vended()})

@@ -88,7 +88,7 @@ def _failed(exchange: Exchange, failure: Exception) -> Verdict:
     if exchange.sent:
         return _unanswered(failure)
     if isinstance(failure, TransportError):
-        return Verdict("not-sent", error=ConnectionClosedError("not-sent", failure), is_network=True)
+        return Verdict("not-sent", error=ConnectionClosedError(exchange.outcome_unsent, failure), is_network=True)
     return Verdict("not-sent", error=failure)
 
 
@@ -98,7 +98,7 @@ def _told(method: str, exchange: Exchange, told: dict[str, Any] | RpcError | Non
     if told is not None:
         return Verdict("rpc-error", error=told)
     if exchange.seen and not exchange.sent:
-        return Verdict("not-sent", error=ConnectionClosedError("not-sent"))
+        return Verdict("not-sent", error=ConnectionClosedError(exchange.outcome_unsent))
     return _unanswered(None)
 
 

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 import trio.testing
 
-from mcpl_core.errors import ConnectionClosedError, ConnectionTimeoutError, RpcError
+from mcpl_core.errors import ConnectionClosedError, ConnectionTimeoutError, McplError, RpcError
 from mcpl_core.mcp import McpReplayUnavailableError, UnknownEffectError
 from mcpl_core.mcp.http import (
     HttpStatusError,
@@ -33,6 +33,7 @@ from mcpl_core.mcp.replay import (
     ToolReplay,
     Watched,
 )
+from mcpl_core.mcp.transports import CredentialRequest
 from tests.mcp.http.fakes import FakeTime
 from tests.mcp.http.opened import opened
 from tests.mcp.http.scripted_server import Reply, Reset, ScriptedServer, Seen, error, result, serving
@@ -345,6 +346,93 @@ async def test_nothing_was_sent_so_nothing_can_have_run() -> None:
         assert server.of("tools/call") == []
     assert [attempt.outcome for attempt in records.attempts] == ["not-sent"] * 3
     assert records.calls[0].effect == "not-sent"
+
+
+class Breaking(httpx2.AsyncHTTPTransport):
+    """Reaches the server with the first tool call, and not with the second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if b"tools/call" in request.content:
+            self.calls += 1
+            if self.calls > 1:
+                raise httpx2.ConnectError("refused")
+        return await super().handle_async_request(request)
+
+
+async def vended(wanted: CredentialRequest) -> dict[str, str]:
+    return {"authorization": "t"}
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        pytest.param(THROTTLED, {}, id="throttled"),
+        pytest.param(Reply(307, {"location": "/elsewhere"}), {}, id="redirected"),
+        pytest.param(Reply(401), {"credentials": vended, "service": "svc", "mode": "user"}, id="other-credentials"),
+    ],
+)
+async def test_what_was_sent_once_is_never_said_not_to_have_been(first: Reply, more: dict[str, Any]) -> None:
+    server, options = calling(first), Records().options()
+    async with serving(server), opened(server, carrier=Breaking, **options, **more) as session:
+        with pytest.raises(ConnectionClosedError) as caught:
+            await session.request("tools/call", PAY)
+        assert caught.value.outcome == "no-response"
+        assert len(server.of("tools/call")) == 1
+
+
+async def test_an_attempt_that_was_lost_is_remembered_when_later_ones_are_not_sent() -> None:
+    records = Records()
+    options = records.options(pay=ToolReplay(on=("network",)))
+    server = calling(Reset())
+    async with serving(server), opened(server, carrier=Breaking, **options) as session:
+        with pytest.raises(UnknownEffectError) as caught:
+            await session.request("tools/call", PAY)
+        assert isinstance(caught.value.__cause__, ConnectionClosedError)
+        assert caught.value.__cause__.outcome == "no-response"
+    assert [attempt.outcome for attempt in records.attempts] == ["no-answer", "not-sent", "not-sent"]
+
+
+async def test_a_session_that_is_closed_between_attempts() -> None:
+    """The first may have run: that there was no second says nothing of it."""
+    records = Records()
+
+    async def sleep(seconds: float) -> None:
+        await session.aclose()
+
+    options = records.options(pay=ToolReplay(on=("network",)))
+    options["timing"] = replace(options["timing"], sleep=sleep)
+    server = calling(Reset())
+    async with serving(server), opened(server, **options) as session:
+        with pytest.raises(UnknownEffectError):
+            await session.request("tools/call", PAY)
+    assert [attempt.outcome for attempt in records.attempts] == ["no-answer", "not-sent"]
+    assert records.calls[0].effect == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, True),
+        ({"retry_on_throttle": {"max_attempts": 1}}, False),
+        ({"retry_on_throttle": False}, False),
+        ({"retry_on_throttle": False, "replay": {"tools": {"pay": {"on": ["network"]}}}}, True),
+        ({"retry_on_throttle": False, "replay": {"tools": {"pay": {"on": ["throttle"]}}}}, False),
+        ({"retry_on_throttle": {"max_attempts": 1}, "replay": {"tools": {"pay": {"on": ["network"]}}}}, False),
+    ],
+)
+async def test_a_session_says_whether_it_may_repeat(options: dict[str, Any], expected: bool) -> None:
+    """And so it does: a call that is refused, and then lost, is made once where it says that it does not repeat."""
+    server = calling(THROTTLED, Reset())
+    async with serving(server), opened(server, timing=FakeTime().timing, **options) as session:
+        assert session.may_repeat is expected
+        for _ in range(2):
+            with pytest.raises(McplError):
+                await session.request("tools/call", PAY)
+    assert (len(server.of("tools/call")) > 2) is expected
 
 
 # -- carriers of the caller's own

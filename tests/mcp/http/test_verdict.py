@@ -116,6 +116,15 @@ def test_a_success_without_an_answer() -> None:
     assert (verdict.outcome, verdict.is_network) == ("no-answer", True)
 
 
+@pytest.mark.parametrize("failure", [BROKEN, None])
+def test_what_was_sent_before_counts(failure: Exception | None) -> None:
+    seen = exchange(failure=failure, seen=True, sent=True)
+    seen.leave()
+    verdict = judge("x", seen, None, False)
+    assert isinstance(verdict.error, ConnectionClosedError)
+    assert (verdict.outcome, verdict.error.outcome) == ("not-sent", "no-response")
+
+
 def test_what_the_sdk_says_counts_where_nothing_was_observed() -> None:
     failed = RpcError(-32000, "closed")
     assert judge("x", exchange(), {"a": 1}, False) == Verdict("completed", {"a": 1})
