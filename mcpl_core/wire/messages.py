@@ -22,6 +22,7 @@ from ..errors import (
     rpc_error,
 )
 from .values import (
+    decode_plain,
     decode_value,
     depth_exceeds,
     encode_value,
@@ -94,7 +95,14 @@ class _Incoming(msgspec.Struct, gc=False):
         """
         params = self._params
         if params is UNSET:
-            params = self._params = _decode_params(self.raw_params)
+            raw = self.raw_params
+            try:
+                params = None if raw is _ABSENT else decode_plain(raw)
+            except (msgspec.DecodeError, RecursionError):
+                params = _decode_params(raw)
+            if type(params) is not dict and type(params) is not list and params is not None:
+                raise InvalidParams(data={"path": "$", "detail": "params are neither an object nor an array"})
+            self._params = params
         return params
 
     def __eq__(self, other: object) -> bool:
@@ -341,17 +349,13 @@ def _size(raw: Raw) -> int:
 
 
 def _decode_params(raw: Raw) -> Any:
-    if raw is _ABSENT:
-        return None
+    """Params that the fast decoder refused."""
+    if not _size(raw):
+        return None  # of a message that was made by hand
     try:
-        value = decode_value(raw)
+        return decode_value(raw)
     except InvalidValueError as exc:
-        if not _size(raw):
-            return None  # as of a message that was made by hand
         raise InvalidParams(data={"path": exc.path, "detail": exc.detail}) from exc
-    if type(value) is not dict and type(value) is not list and value is not None:
-        raise InvalidParams(data={"path": "$", "detail": "params are neither an object nor an array"})
-    return value
 
 
 class _OutRequest(msgspec.Struct, tag_field="jsonrpc", tag="2.0", gc=False):

@@ -24,6 +24,7 @@ from msgspec import UNSET, Raw
 from ..errors import InvalidValueError, UnencodableError
 
 __all__ = (
+    "decode_plain",
     "decode_value",
     "depth_exceeds",
     "dump_ascii",
@@ -92,7 +93,8 @@ def _has_more(text: bytes, limit: int) -> bool:
     return False
 
 
-_plain = msgspec.json.Decoder().decode
+#: What ``decode_value`` does with most texts, without what it does with the others: it raises what the codec raises.
+decode_plain = msgspec.json.Decoder().decode
 
 
 @lru_cache(maxsize=512)
@@ -126,7 +128,7 @@ def decode_value(raw: bytes | Raw, type: Any = Any) -> Any:
         TypeError: ``type`` is no type that can be read from JSON.
     """
     try:
-        return _plain(raw) if type is Any else _decoder(type).decode(raw)
+        return decode_plain(raw) if type is Any else _decoder(type).decode(raw)
     except msgspec.ValidationError as exc:
         raise _misfit(exc) from exc
     except (msgspec.DecodeError, RecursionError) as exc:
