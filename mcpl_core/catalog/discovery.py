@@ -133,9 +133,12 @@ async def discover_write_tools(
     limits: CatalogLimits | None = None,
     timer: Timer = anyio.move_on_after,
 ) -> ToolCatalog[WriteRegistration]:
-    """Discovers tools that write. Arguments and errors as of ``discover_tools``. The registrations cannot be called;
-    an approval is bound to their ``approval_binding``, whose revision is the digest of this catalog."""
+    """Discovers tools that write. Arguments and errors as of ``discover_tools``; a peer that may repeat requests by
+    itself is refused (``mcp_peer_repeats``). The registrations cannot be called; an approval is bound to their
+    ``approval_binding``, whose revision is the digest of this catalog."""
     discovery = _Discovery(peer, server_id, monitor, limits, timer)
+    if getattr(peer, "may_repeat", True) is not False:
+        raise CatalogError("mcp_peer_repeats")
     bound, selected, snapshot = await _sealed(discovery.run(bindings, WriteBinding, WRITE_SCHEMA))
     registrations = []
     for tool in selected:

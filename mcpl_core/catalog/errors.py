@@ -32,6 +32,7 @@ CatalogCode = Literal[
     "mcp_name_conflict",  # two tools of one name, or two bindings to one local name
     "mcp_not_initialized",  # nobody said which version was negotiated
     "mcp_pagination_invalid",  # a cursor is too long, came twice, or is no text
+    "mcp_peer_repeats",  # a session that may repeat requests by itself, asked for writes
     "mcp_pin_invalid",  # a file of pins cannot be read, or was tampered with
     "mcp_pin_mismatch",  # what was discovered is not what was pinned
     "mcp_protocol_conflict",  # another version than the one before was reported

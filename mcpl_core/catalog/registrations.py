@@ -91,7 +91,8 @@ class ReadRegistration(ToolRegistration):
     concurrency_safe: bool
 
     async def call(self, arguments: Any, context: CallContext) -> CallOutcome:
-        """Calls the tool, with at most one request. Cancelling it tells the server, and does not prove that it stopped.
+        """Calls the tool, with at most one request of the catalog's; a session whose ``may_repeat`` is true may send it
+        again. Cancelling it tells the server, and does not prove that it stopped.
 
         Args:
             arguments: checked against the input schema as they are.

@@ -110,6 +110,7 @@ class ScriptedPeer:
         result: Any = None,
         capabilities: Mapping[str, Any] | None = None,
     ) -> None:
+        self.may_repeat = False
         self.capabilities: Mapping[str, Any] | None = {"tools": {}} if capabilities is None else capabilities
         self.pages: list[Any] = [{"tools": [tool()] if tools is None else tools}] if pages is None else pages
         self.result: Any = text_result("found") if result is None else result

@@ -417,6 +417,20 @@ class TestWrites:
         assert caught.value.code == "mcp_binding_invalid"
         assert peer.sent == []
 
+    @pytest.mark.spec("R-catalog-12")
+    @pytest.mark.parametrize("says", [True, None, "no", 0])
+    async def test_a_session_that_may_repeat_is_none_for_writes(self, says: Any) -> None:
+        peer = ScriptedPeer()
+        peer.may_repeat = says
+        with pytest.raises(CatalogError) as caught:
+            await write(peer)
+        assert caught.value.code == "mcp_peer_repeats"
+        del peer.may_repeat
+        with pytest.raises(CatalogError):
+            await write(peer)
+        assert peer.sent == []
+        assert (await read(peer))[1].local_name == "search"
+
     async def test_a_policy_of_a_read_is_none_of_a_write(self) -> None:
         with pytest.raises(CatalogError):
             read_binding(policy=ToolPolicy(title="T", mode="confirm"))

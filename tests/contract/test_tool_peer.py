@@ -66,6 +66,12 @@ async def test_a_call_from_end_to_end(kind: str) -> None:
     assert server.methods() == ["tools/list", "tools/call"]
 
 
+@pytest.mark.spec("R-catalog-12")
+async def test_none_of_these_repeats_by_itself(kind: str) -> None:
+    async with PEERS[kind](WireServer()) as peer:
+        assert peer.may_repeat is False
+
+
 async def test_the_same_catalog_through_every_peer(kind: str) -> None:
     digests = set()
     for one in (kind, "connection"):

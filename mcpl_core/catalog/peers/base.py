@@ -57,6 +57,12 @@ class ToolPeer(Protocol):
         """The ``capabilities`` of the server's ``initialize`` result, as received; ``None``: not initialized."""
         ...
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether the session may send a request again by itself. Through one that may, no writes are discovered: what
+        it says of a last attempt says nothing of those before."""
+        ...
+
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         """Tells ``monitor`` the version that was negotiated, and from now on of each change of the list and of the
         close, beside whoever else listens. Returns the call that ends it.
@@ -67,6 +73,6 @@ class ToolPeer(Protocol):
         ...
 
     async def request(self, method: PeerMethod, params: dict[str, Any]) -> PeerReply:
-        """Sends one request, once, and waits for its answer without a limit of its own. A caller that is cancelled
+        """Hands on one request, once, and waits for its answer without a limit of its own. A caller that is cancelled
         tells the server so (``notifications/cancelled``), and its answer is dropped when it comes."""
         ...

@@ -52,6 +52,11 @@ class ConnectionPeer:
         """See ``ToolPeer``."""
         return self._capabilities if isinstance(self._capabilities, Mapping) else None
 
+    @property
+    def may_repeat(self) -> bool:
+        """Never."""
+        return False
+
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         """See ``ToolPeer``."""
         return self._line.watch(self._version, monitor)
@@ -88,6 +93,11 @@ class HostPeer:
     def capabilities(self) -> Mapping[str, Any] | None:
         """See ``ToolPeer``. ``None`` also where the grant does not let the host call tools."""
         return self._session.capabilities if self._link.may_send(methods.TOOLS_CALL) else None
+
+    @property
+    def may_repeat(self) -> bool:
+        """Never."""
+        return False
 
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         """See ``ToolPeer``."""

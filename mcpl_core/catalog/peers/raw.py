@@ -31,6 +31,10 @@ class ToolSession(Protocol):
     def capabilities(self) -> dict[str, Any]:
         """The server's, as received."""
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether it may send a request again by itself."""
+
     async def request(
         self, method: str, params: dict[str, Any] | None = None, *, timeout: float | None = ...
     ) -> dict[str, Any]:
@@ -43,8 +47,8 @@ class ToolSession(Protocol):
 class RawPeer:
     """An initialized session.
 
-    A session that repeats calls by itself is not one for writes: what it says of a last attempt says nothing of the
-    ones before. Open it without permission to repeat (over HTTP: ``retry_on_throttle=False`` and no ``replay``).
+    For writes it is opened without permission to repeat (over HTTP: ``retry_on_throttle=False``, and no ``replay`` of
+    calls whose answers are lost).
 
     Args:
         session: opened, and closed, by somebody else.
@@ -62,6 +66,11 @@ class RawPeer:
         """See ``ToolPeer``."""
         found: Any = self._session.capabilities
         return found if isinstance(found, Mapping) else None
+
+    @property
+    def may_repeat(self) -> bool:
+        """See ``ToolPeer``. A session that does not say may."""
+        return getattr(self._session, "may_repeat", True) is not False
 
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         """See ``ToolPeer``. A session that is over is noticed by the next request, or by ``follow``."""

@@ -88,6 +88,12 @@ class SdkPeer:
         found = self._session.server_capabilities
         return None if found is None else found.model_dump(mode="json", by_alias=True, exclude_none=True)
 
+    @property
+    def may_repeat(self) -> bool:
+        """Not the SDK. What an HTTP client of the host's own does beneath it cannot be seen from here; one that repeats
+        is not for writes."""
+        return False
+
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         """See ``ToolPeer``. A session that is not initialized has no version to tell. One that is over tells nobody:
         whoever leaves it closes the monitor; until then requests fail one by one."""

@@ -11,9 +11,18 @@ import anyio
 import pytest
 
 import mcpl_core.catalog
-from mcpl_core.catalog import CatalogError, CatalogMonitor, PeerFailure, PeerResult, RawPeer, discover_tools
+from mcpl_core.catalog import (
+    CatalogError,
+    CatalogMonitor,
+    PeerFailure,
+    PeerResult,
+    RawPeer,
+    discover_tools,
+    discover_write_tools,
+)
+from mcpl_core.catalog.permits import dispatch_write, mint_permit
 from mcpl_core.errors import ConnectionClosedError
-from tests.catalog.kit import CALLER, read_binding, text_result, tool
+from tests.catalog.kit import CALLER, read_binding, text_result, tool, write_binding
 
 pytestmark = pytest.mark.anyio
 
@@ -24,6 +33,7 @@ class Session:
     def __init__(self) -> None:
         self.protocol_version = "2025-11-25"
         self.capabilities: dict[str, Any] = {"tools": {}}
+        self.may_repeat = False
         self.callbacks: list[Callable[[str, Any], None]] = []
         self.asked: list[Any] = []
         self.failure: Exception | None = None
@@ -120,8 +130,72 @@ async def test_capabilities_and_versions_that_are_none() -> None:
     assert caught.value.code == "mcp_protocol_unsupported"
 
 
+@pytest.mark.spec("R-catalog-12")
+async def test_only_a_session_that_says_so_does_not_repeat() -> None:
+    session: Any = Session()
+    assert RawPeer(session).may_repeat is False
+    for says in (True, None, 0):
+        session.may_repeat = says
+        assert RawPeer(session).may_repeat is True
+    del session.may_repeat
+    assert RawPeer(session).may_repeat is True
+
+
 async def test_no_client_of_this_package_is_imported() -> None:
     for path in Path(mcpl_core.catalog.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.level:
                 assert (node.module or "").split(".")[0] not in {"mcp", "toolsets", "approvals"}
+
+
+class TestOverHttp:
+    """With a session of this package, whose server refuses a write for the moment, and then cannot be reached."""
+
+    @pytest.fixture
+    def anyio_backend(self) -> Any:
+        return "asyncio"
+
+    @pytest.fixture
+    def http(self) -> Any:
+        pytest.importorskip("mcp")
+        return pytest.importorskip("tests.mcp.http.test_calls")
+
+    def server(self, http: Any) -> Any:
+        async def script(seen: Any) -> Any:
+            if seen.rpc == "tools/list":
+                return http.result(seen, {"tools": [tool()]})
+            # Whoever says "elsewhere" may have written before.
+            return http.Reply(307, {"location": "/elsewhere"}) if seen.rpc == "tools/call" else None
+
+        return http.ScriptedServer(script)
+
+    @pytest.mark.spec("R-catalog-12")
+    @pytest.mark.parametrize(
+        "options",
+        [{}, {"retry_on_throttle": False, "replay": {"tools": {"remote.search": {"on": ["network"]}}}}],
+        ids=["as-it-comes", "replay"],
+    )
+    async def test_no_writes_through_a_session_that_may_repeat(self, http: Any, options: Any) -> None:
+        monitor = CatalogMonitor()
+        async with http.serving(self.server(http)) as server, http.opened(server, **options) as session:
+            peer = RawPeer(session)
+            peer.watch(monitor)
+            with pytest.raises(CatalogError) as caught:
+                await discover_write_tools(peer, "s", {"remote.search": write_binding()}, monitor=monitor)
+            assert caught.value.code == "mcp_peer_repeats"
+            assert server.of("tools/list") == []
+            await discover_tools(peer, "s", {"remote.search": read_binding()}, monitor=monitor)
+
+    @pytest.mark.spec("R-catalog-6", "R-catalog-12")
+    async def test_a_write_that_was_sent_and_redirected_is_never_said_not_to_have_been(self, http: Any) -> None:
+        monitor = CatalogMonitor()
+        options = {"retry_on_throttle": False, "carrier": http.Breaking}
+        async with http.serving(self.server(http)) as server, http.opened(server, **options) as session:
+            peer = RawPeer(session)
+            peer.watch(monitor)
+            catalog = await discover_write_tools(peer, "s", {"remote.search": write_binding()}, monitor=monitor)
+            registration = catalog.registrations[0]
+            permit = mint_permit(registration, {"q": "x"}, "claim")
+            outcome = await dispatch_write(permit, registration, {"q": "x"}, CALLER)
+            assert (outcome.error_code, outcome.effect) == ("mcp_transport_error", "unknown")
+            assert len(server.of("tools/call")) == 1
