@@ -84,6 +84,15 @@ async def test_ending_its_session_is_not_ours_to_do() -> None:
     assert given.closed == 1
 
 
+async def test_ending_closes_by_itself() -> None:
+    given = Given()
+    session = GivenSession(given, None)
+    assert (await session.terminate()).kind == "unavailable"
+    assert given.closed == 1
+    await session.aclose()
+    assert given.closed == 1
+
+
 async def test_plain_functions_and_plain_lists_will_do() -> None:
     given = Plain()
     async with mcp_client("own", connection=given) as client:

@@ -133,6 +133,17 @@ async def test_other_credentials_replace_a_client_when_its_last_lease_ends() -> 
         assert not new.is_closed
 
 
+async def test_other_credentials_end_a_client_that_nobody_uses_at_once() -> None:
+    pooled = Pooled()
+    async with served(pooled.server), pooled.pool as pool:
+        async with pool.client("a", http("old"), principal="alice") as old:
+            pass
+        async with pool.client("a", http("new"), principal="alice"):
+            await old._keeper._ended.wait()
+            assert old.is_closed
+            assert len(pool) == 1
+
+
 async def test_a_client_that_was_closed_is_replaced() -> None:
     pooled = Pooled()
     async with served(pooled.server), pooled.pool as pool:
