@@ -576,6 +576,10 @@ async def test_a_queued_request_that_is_taken_back_is_not_handled(steps: Steps) 
         await side.rest()
         assert steps.log == ["+1", "-1", "+3", "-3"]
         assert [answer["id"] for answer in side.answers()] == [1, 3]
+        # Its id is free again.
+        side.ask((2, "m"))
+        await side.rest()
+        assert side.answers()[2:] == [{"jsonrpc": "2.0", "id": 2, "result": "2"}]
 
 
 async def test_an_answered_request_cannot_be_taken_back(steps: Steps) -> None:
@@ -1044,6 +1048,18 @@ async def test_when_the_connection_breaks_requests_are_cancelled_and_notificatio
         steps.let_go("n")
         await side.ended.wait()
         assert (side.errors, side.transport.sent) == ([error], [])
+
+
+async def test_a_notification_that_is_being_handled_when_it_breaks_is_handled_to_its_end(steps: Steps) -> None:
+    async with serving({"n": steps.handler}) as side:
+        side.notify("n")
+        await side.rest()
+        side.transport.end(TransportError("reset"))
+        await side.rest()
+        assert steps.log == ["+n"]
+        steps.let_go("n")
+        await side.ended.wait()
+        assert steps.log == ["+n", "-n"]
 
 
 async def test_notifications_that_came_before_it_broke_have_a_grace_too(steps: Steps) -> None:

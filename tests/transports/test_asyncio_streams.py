@@ -251,10 +251,13 @@ async def test_line_endings_in_a_message() -> None:
     async with pipes() as (transport, ends), started(transport):
         transport.write(b'{\r\n"a":1}')
         assert ends.read() == b'{  "a":1}\n'
-        for message in (b"1", b"2\n2", b"3", b"4\r4"):
-            transport.write(message)
-        await turns()
-        assert ends.read() == b"1\n2 2\n3\n4 4\n"
+        for joined in ((b"1", b"2\n2", b"3", b"4\r4"), (b"1", b"2\n2", b"3"), (b"1", b"2\r2", b"3")):
+            for message in joined:
+                transport.write(message)
+            await turns()
+            assert ends.read() == b"".join(
+                message.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for message in joined
+            )
 
 
 async def test_reads_are_bounded() -> None:

@@ -440,6 +440,10 @@ async def test_a_block_that_is_cancelled_by_its_own_step_and_awaits_nothing_more
             guard.cancel()
         await checkpoint()
         await checkpoint()
+        # A block after it can still be cancelled.
+        with guard:
+            loop.call_soon(guard.cancel)
+            await anyio.sleep_forever()
 
 
 async def test_a_block_that_is_cancelled_by_its_own_step_and_awaits_something() -> None:

@@ -138,6 +138,9 @@ def test_many_values_in_a_long_text() -> None:
     numbers[-1]["a"] += [math.inf]
     with pytest.raises(UnencodableError):
         encode_value(numbers)
+    # Few at a time, and too many in all to be looked at; the last one that would be is not finite.
+    with pytest.raises(UnencodableError):
+        encode_value(["x" * 5000, [math.nan, *range(40)], [*range(40)]])
 
 
 def _has_non_finite(value: Any) -> bool:
