@@ -21,7 +21,7 @@ from ...server.blocks import tool_content
 from ...server.results import MAX_RESULT_DEPTH
 from ...wire.values import decode_value, depth_exceeds, encode_value
 from .call import Notify, Peer, ToolCall
-from .calling import CallRunner, unknown_tool
+from .calling import CallRunner, bounded, unknown_tool
 from .ledger import Offer, Prompt, Resource
 from .tools import tool_entry
 
@@ -80,7 +80,7 @@ class Answers:
         input_schema: the input schema of a tool by name, where it does not depend on who asks; else ``None``.
 
     Attributes:
-        identity, kinds, runner, input_schema: as given.
+        identity, kinds, runner, input_schema: as given; the last one may change.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Answers:
 
     async def _made(self, name: str, shape: Callable[[Any], Any], function: Callable[..., Any], *args: Any) -> Raw:
         try:
-            result = _raw(shape(await self.runner.call(function, *args)))
+            result = bounded(_raw(shape(await self.runner.call(function, *args))))
             if depth_exceeds(bytes(result), MAX_RESULT_DEPTH):
                 raise UnencodableError(f"{name} nests deeper than {MAX_RESULT_DEPTH} levels")
             return result

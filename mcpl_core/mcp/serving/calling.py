@@ -22,15 +22,19 @@ from ...errors import InvalidValueError, McplError, UnencodableError
 from ...server.calling import Caller
 from ...server.results import ToolError, error_result, tool_result
 from ...server.schemas import ResultSchema
+from ...wire.framing import DEFAULT_MAX_MESSAGE_BYTES
 from .call import ToolCall
 from .credentials import CallCredentials, resolve_credentials
 from .middleware import Ask, Deny, Failed, MiddlewareChain, nobody_to_ask
 from .tools import needs_of
 
-__all__ = ("MAX_ERROR_TEXT", "CallRunner", "contained", "failed_call", "unknown_tool")
+__all__ = ("MAX_ERROR_TEXT", "MAX_RESULT_BYTES", "CallRunner", "bounded", "contained", "failed_call", "unknown_tool")
 
 #: Characters of a failure that a caller reads.
 MAX_ERROR_TEXT: Final = 2_000
+
+#: Bytes of a result; a connection that refuses what is larger could not say which call it was.
+MAX_RESULT_BYTES: Final = DEFAULT_MAX_MESSAGE_BYTES - 64 * 1024
 
 #: Names that the answer to an unknown tool lists.
 _MAX_NAMES = 100
@@ -116,7 +120,7 @@ class CallRunner:
     def _result(self, call: ToolCall, value: Any) -> Raw:
         try:
             # Nothing is an empty text: a result has content (MCP).
-            return tool_result(_promised(call.tool), "" if value is None else value)
+            return bounded(tool_result(_promised(call.tool), "" if value is None else value))
         except (InvalidValueError, UnencodableError) as exc:
             self.report(exc)
             return failed_call(f"{call.name} gave a result that cannot be sent: {exc}")
@@ -175,6 +179,17 @@ def _cancellations() -> int | None:
     except RuntimeError:
         return None
     return None if task is None else task.cancelling()
+
+
+def bounded(result: Raw) -> Raw:
+    """The result itself.
+
+    Raises:
+        UnencodableError: it has more than ``MAX_RESULT_BYTES``.
+    """
+    if len(result) > MAX_RESULT_BYTES:
+        raise UnencodableError(f"{len(result)} bytes are more than {MAX_RESULT_BYTES}")
+    return result
 
 
 def failed_call(text: str) -> Raw:

@@ -64,8 +64,8 @@ class HttpEndpoint(ListeningEndpoint):
         authenticate: see ``Authenticate``; what it returns is the ``principal``. Left out: everybody is ``"local"``.
         max_body_bytes: the largest body of a request, in bytes.
         max_connections: how many clients may be connected at once; a further one gets 503.
-        receive_timeout: seconds that a request may take to arrive, and a new client to begin one; then it is hung up
-            on.
+        receive_timeout: seconds that a request may take to arrive, a new client to begin one (then it is hung up on),
+            and ``authenticate`` to judge it (then it gets 500).
         grace: seconds for calls under way when it stops; then they are cancelled.
 
     Raises:

@@ -73,7 +73,7 @@ class HttpServer:
         authenticate: tells who calls; ``None``: everybody is ``"local"``.
         max_body_bytes: the largest body of a request.
         max_connections: how many clients may be connected at once.
-        receive_timeout: seconds that a request may take to arrive.
+        receive_timeout: seconds that a request may take to arrive, and ``authenticate`` to judge it.
         grace: seconds for calls under way when it stops.
     """
 
@@ -101,7 +101,7 @@ class HttpServer:
             _SdkServer(answers), stateless=True, max_request_body_size=self._max_body_bytes
         )
         config = uvicorn.Config(
-            _Application(manager, self._policy, self._authenticate),
+            _Application(manager, self._policy, self._authenticate, self._receive_timeout),
             http=partial(BoundedConnection, self._receive_timeout),  # type: ignore[arg-type]
             ws="none",
             loop="none",
@@ -162,10 +162,12 @@ class _Application:
         manager: StreamableHTTPSessionManager,
         policy: HttpPolicy,
         authenticate: Callable[[Any], Any] | None,
+        timeout: float,
     ) -> None:
         self._manager = manager
         self._policy = policy
         self._authenticate = authenticate
+        self._timeout = timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = _incoming(scope)
@@ -184,7 +186,8 @@ class _Application:
         if self._authenticate is None:
             return LOCAL_PRINCIPAL
         try:
-            principal = await contained(call_here, self._authenticate, request)
+            with anyio.fail_after(self._timeout):
+                principal = await contained(call_here, self._authenticate, request)
         except Exception as exc:
             # Its text may hold what the request had to prove.
             _logger.error("authenticate failed: %s", type(exc).__name__)
@@ -215,12 +218,20 @@ class _SdkServer(Server[Any]):
             version=identity.version,
             title=identity.title,
             instructions=identity.instructions,
-            get_tool_input_schema=answers.input_schema,
         )
         self._answers = answers
         # Where the schema of a called tool depends on who calls, the SDK lists the tools for him.
         self.add_request_handler("tools/list", types.RequestParams, lambda ctx, params: self._answer(ctx))
         self.middleware.append(self._serve)
+
+    @property
+    def get_tool_input_schema(self) -> Callable[[str], Mapping[str, Any] | None] | None:
+        """Asked for with each call: it may change with the sessions."""
+        return self._answers.input_schema
+
+    @get_tool_input_schema.setter
+    def get_tool_input_schema(self, value: object) -> None:
+        """The SDK's constructor wants to set it."""
 
     def get_capabilities(
         self,

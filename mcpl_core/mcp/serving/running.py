@@ -51,11 +51,6 @@ class Runner:
             self._tasks.cancel_scope.cancel()
             await self._tasks.__aexit__(None, None, None)
 
-    @property
-    def started(self) -> bool:
-        """Whether an endpoint was started, be it stopped meanwhile or not; one that failed to start does not count."""
-        return self._endpoint is not None
-
     async def start(self, endpoint: Endpoint, answers: Answers) -> None:
         """Starts the endpoint; returns when it can be reached. After a failure another one may be started.
 

@@ -110,6 +110,9 @@ class McpToolServer:
         self._offers: dict[str, Offer] = {}
         self._call_runner = CallRunner(MiddlewareChain(middleware), Caller(WORKER_THREADS), credentials)
         self._offer = self._offer_of(runtime)
+        # With sessions the schema of a tool depends on who asks.
+        alone = self._input_schema if resolver is None else None
+        self._answers = Answers(self.identity, self._offer_for, self._kinds, self._call_runner, alone)
         self._runner = Runner()
 
     # -- registering
@@ -133,6 +136,7 @@ class McpToolServer:
             ServingRefusedError: a tool of the runtime cannot be served.
         """
         self._offers[id] = self._offer_of(runtime)
+        self._answers.input_schema = None
         return self._sessions.register(id, runtime, tenant_id=tenant_id)
 
     def get_session(self, id: str) -> Session | None:
@@ -211,11 +215,9 @@ class McpToolServer:
             ServingRefusedError: a tool needs credentials and there is no provider (``no-credentials``), or a person's
                 consent to each call (``needs-consent``).
         """
-        if self._runner.started:
-            raise LocalProtocolError("it was started already; one server is one transport")
         for offer in (self._offer, *self._offers.values()):
             refuse_unservable(tuple(offer.tools.values()), self._call_runner.credentials is not None)
-        await self._runner.start(choose_endpoint(transport, options), self._answers())
+        await self._runner.start(choose_endpoint(transport, options), self._answers)
 
     async def stop(self) -> None:
         """Stops serving. Any number of times, from any task; without a start it does nothing."""
@@ -228,11 +230,6 @@ class McpToolServer:
             McplError: what it ended of, if it failed.
         """
         await self._runner.wait()
-
-    def _answers(self) -> Answers:
-        # With sessions the schema of a tool depends on who asks.
-        alone = self._input_schema if not self._sessions.tells_apart else None
-        return Answers(self.identity, self._offer_for, self._kinds, self._call_runner, alone)
 
     async def _offer_for(self, peer: Peer) -> Offer:
         if not self._sessions.tells_apart:

@@ -180,6 +180,12 @@ async def test_what_fails_inside_says_nothing_outside() -> None:
     assert isinstance(await error("prompts/get", {"name": "p"}, Prompt("p", refusing)), CapabilityDenied)
 
 
+async def test_contents_that_no_connection_would_carry_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpl_core.mcp.serving.calling.MAX_RESULT_BYTES", 1_000)
+    resource = Resource("r", "mem://r", lambda uri, variables: "x" * 1_000)
+    assert isinstance(await error("resources/read", {"uri": "mem://r"}, resource), InternalError)
+
+
 async def test_what_cannot_be_sent_is_the_failure_of_what_gave_it() -> None:
     deep: list[Any] = []
     for _ in range(1_000):

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from mcpl_core import text_content
-from mcpl_core.errors import LocalProtocolError
+from mcpl_core.errors import LocalProtocolError, UnencodableError
 from mcpl_core.mcp.serving import Ask, Deny, Failed, ServedTool, ToolCall, function_tool
 from mcpl_core.mcp.serving.call import call_here
 from mcpl_core.mcp.serving.calling import MAX_ERROR_TEXT, CallRunner, contained, unknown_tool
@@ -380,6 +380,16 @@ async def test_meta_that_is_no_object_cannot_be_sent() -> None:
     made = await result(returning(ToolResult("x", meta=[1])))  # type: ignore[arg-type]
     assert made["isError"] is True
     assert "_meta" in text_of(made)
+
+
+async def test_a_result_that_no_connection_would_carry_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpl_core.mcp.serving.calling.MAX_RESULT_BYTES", 1_000)
+    assert "isError" not in await result(returning("x" * 900))
+    reports: list[BaseException] = []
+    made = await result(returning("x" * 1_000), reports=reports)
+    assert made["isError"] is True
+    assert "more than 1000" in text_of(made)
+    assert [type(report) for report in reports] == [UnencodableError]
 
 
 async def test_a_cleanup_may_leave_another_and_after_the_last_there_is_none() -> None:

@@ -41,6 +41,17 @@ async def test_each_need_is_asked_for_as_it_was_declared_and_injected() -> None:
     assert call.credentials == {"mail": {"authorization": "Bearer x"}, "files": {"authorization": "Bearer x"}}
 
 
+async def test_a_call_that_does_not_run_has_none_of_them() -> None:
+    async def provider(request: CredentialRequest) -> Any:
+        return "key" if request.service == "mail" else None
+
+    call = ToolCall(TOOL)
+    refusal = await resolve_credentials(call, needs_of(TOOL), provider, lambda error: None)
+    assert refusal is not None
+    assert "files" in refusal
+    assert call.credentials == {}
+
+
 async def test_a_provider_may_be_a_plain_function_and_ends_nothing_but_the_call() -> None:
     def key(request: CredentialRequest) -> str:
         return f"key of {request.service}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -87,6 +88,23 @@ async def test_the_address_is_what_the_system_says(anyio_backend: Any) -> None:
         # Nothing listens any more.
         with pytest.raises(OSError):
             await anyio.connect_tcp("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("anyio_backend", ASYNCIO)
+async def test_a_name_of_both_kinds_binds_its_first_address_of_version_four(
+    anyio_backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def both(host: str, port: int, **options: Any) -> list[Any]:
+        six = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", port, 0, 0))
+        four = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in ("127.0.0.1", "127.0.0.2")]
+        return [six, *four]
+
+    monkeypatch.setattr(anyio, "getaddrinfo", both)
+    endpoint = http_transport(0, host="localhost")
+    with anyio.fail_after(LIMIT):
+        async with Runner() as runner:
+            await started(endpoint, runner)
+            assert endpoint.address == ("127.0.0.1", endpoint.port)
 
 
 @pytest.mark.parametrize("anyio_backend", ASYNCIO)

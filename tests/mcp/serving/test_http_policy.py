@@ -126,6 +126,7 @@ def test_the_order_of_the_checks() -> None:
     }
     assert status(wrong, path="/x", method="GET") == 404
     assert status(wrong, method="GET") == 421
+    assert status({**wrong, "origin": "http://other.example"}) == 421
     assert status({**wrong, "host": HOST}, method="GET") == 403
     assert status({"content-type": "text/plain"}, method="GET") == 405
     assert status({"content-type": "text/plain"}) == 415

@@ -26,6 +26,7 @@ from mcpl_core.mcp.serving import (
     serve_tools,
 )
 from mcpl_core.mcp.transports import Consent
+from mcpl_core.server.results import ToolResult
 from tests.mcp.serving.clients import LIMIT, MODERN, Reply, call_body, modern_headers, post
 
 sdk = pytest.importorskip("mcp.client")
@@ -177,24 +178,31 @@ async def test_authenticate_tells_who_calls_or_nobody_gets_in(caplog: pytest.Log
     seen: list[Any] = []
 
     async def authenticate(request: Any) -> Any:
-        seen.append((request.method, request.path, request.query, "accept" in request.headers))
+        seen.append((request.method, request.path, request.query, "accept" in request.headers, request.peer[:10]))
         if request.token == "broken":
             raise ValueError("CANARY")
-        return {"ann-key": "ann", "in": True, "out": False}.get(request.token)
+        return {"ann-key": "ann", "in": True, "out": False, "zero": 0}.get(request.token)
 
     async with served(tool, authenticate=authenticate) as handle:
         statuses = {}
-        for token in ("ann-key", "in", "out", "nobody", "broken"):
-            reply = await post(handle.port, CALL, {"authorization": f"Bearer {token}"}, path="/mcp?x=1")
+        for token in ("ann-key", "in", "out", "nobody", "broken", "zero"):
+            # What a request says of where it came from is for nobody to believe.
+            headers = {"authorization": f"Bearer {token}", "x-forwarded-for": "6.6.6.6"}
+            reply = await post(handle.port, CALL, headers, path="/mcp?x=1")
             statuses[token] = reply.status
             assert b"CANARY" not in reply.body
             if reply.status == 401:
                 assert reply.headers["www-authenticate"] == "Bearer"
-    assert statuses == {"ann-key": 200, "in": 200, "out": 401, "nobody": 401, "broken": 500}
-    assert [call.peer.principal for call in tool.calls] == ["ann", "local"]
-    assert set(seen) == {("POST", "/mcp", "x=1", True)}
+    assert statuses == {"ann-key": 200, "in": 200, "out": 401, "nobody": 401, "broken": 500, "zero": 200}
+    assert [call.peer.principal for call in tool.calls] == ["ann", "local", 0]
+    assert set(seen) == {("POST", "/mcp", "x=1", True, "127.0.0.1:")}
     assert "CANARY" not in caplog.text
     assert "ValueError" in caplog.text
+
+
+async def test_an_authenticate_that_does_not_answer_lets_nobody_in() -> None:
+    async with served(Counting(), authenticate=lambda request: anyio.sleep_forever(), receive_timeout=0.01) as handle:
+        assert (await post(handle.port, CALL)).status == 500
 
 
 # ------------------------------------------------------------------------------------ both eras, without sessions
@@ -206,7 +214,7 @@ async def test_the_handshake_of_each_version() -> None:
         for version in VERSIONS:
             params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
             reply = await post(handle.port, call_body("initialize", params))
-            assert "mcp-session-id" not in reply.headers
+            assert not {"mcp-session-id", "server"} & set(reply.headers)
             assert reply.message["result"]["protocolVersion"] == version
             assert reply.message["result"]["serverInfo"] == {"name": "web", "version": "4"}
             assert reply.message["result"]["capabilities"] == {"tools": {}}
@@ -264,6 +272,25 @@ async def test_the_schema_of_a_header_is_that_of_the_callers_own_tool(sessions: 
             other = call_body("tools/call", envelope({"name": "none", "arguments": {"region": "eu"}}))
             assert (await post(endpoint.port, other, modern_headers("tools/call", "none"))).status == 200
     assert len(tool.ran) == 1
+
+
+async def test_with_sessions_that_come_later_no_schema_is_known_beforehand() -> None:
+    tool = Counting()
+    tool.input_schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+    server = McpToolServer(McpRuntime(tool))
+    endpoint = http_transport(0)
+    body = call_body("tools/call", envelope({"name": "count", "arguments": {"region": "eu"}}))
+    headers = {**modern_headers("tools/call", "count"), "mcp-param-region": "us"}
+    with anyio.fail_after(LIMIT):
+        async with server:
+            await server.start(endpoint)
+            assert (await post(endpoint.port, body, headers)).message["error"]["code"] == -32020
+            server.register_session("s", McpRuntime(Counting()))
+            # Nobody's call, and not one to check by the tools that were there before.
+            assert (await post(endpoint.port, body, headers)).message["error"]["data"] == {
+                "reason": "unresolved_tenant"
+            }
+    assert tool.ran == []
 
 
 async def test_more_clients_than_there_may_be_are_sent_away() -> None:
@@ -413,6 +440,14 @@ async def test_an_answer_that_breaks_is_an_internal_error() -> None:
                 assert b"CANARY" not in reply.body
 
 
+async def test_the_meta_of_a_tool_goes_with_that_of_the_era_and_before_it() -> None:
+    own = {"m": 1, "io.modelcontextprotocol/serverInfo": {"name": "inner", "version": "1"}}
+    async with served(ServedTool("t", lambda arguments, call: ToolResult("x", meta=own))) as handle:
+        called = (await modern(handle.port, "tools/call", {"name": "t"}, "t")).message["result"]
+        assert called["_meta"] == own
+        assert (await legacy(handle.port, "tools/call", {"name": "t"})).message["result"]["_meta"] == own
+
+
 async def test_progress_comes_before_the_result() -> None:
     async def run(arguments: Any, call: ToolCall) -> str:
         await call.report_progress(1, 2, "half")
@@ -538,6 +573,7 @@ async def test_a_link_to_consent_is_not_for_the_caller() -> None:
 
 async def test_secrets_are_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
+    filtered = [name for name in logging.root.manager.loggerDict if logging.getLogger(name).filters]
 
     def secret(call: ToolCall, text: str) -> str:
         return f"CANARY-result {call.credentials['mail']}"
@@ -557,6 +593,7 @@ async def test_secrets_are_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
         ):
             assert reply.message["result"]["content"][0]["text"] == "CANARY-result CANARY-credential"
         assert "CANARY" not in repr(handle)
+    assert [name for name in logging.root.manager.loggerDict if logging.getLogger(name).filters] == filtered
     said = [record.getMessage() for record in caplog.records if not record.name.startswith("tests")]
     assert [text for text in said if "CANARY" in text] == []
 

@@ -49,10 +49,8 @@ def len_of(text: str) -> int:
 
 async def test_what_began_ends_with_the_block() -> None:
     endpoint = Recorded()
-    assert Runner().started is False
     async with Runner() as runner:
         await runner.start(endpoint, answers())
-        assert runner.started is True
         assert endpoint.log == ["run"]
     assert endpoint.log == ["run", "stop", "ended"]
 
@@ -67,7 +65,42 @@ async def test_it_is_stopped_any_number_of_times_from_any_task() -> None:
                 tasks.start_soon(runner.stop)
                 tasks.start_soon(runner.wait)
             await runner.stop()
-            assert endpoint.log[-1] in ("ended", "stop")
+            assert endpoint.log.count("ended") == 1
+            assert endpoint.log.count("stop") > 1
+
+
+class Slow(Recorded):
+    """Takes its time, before it stops and afterwards."""
+
+    async def run(self, answers: Answers, ready: Callable[[], None]) -> None:
+        try:
+            await super().run(answers, ready)
+        finally:
+            for _ in range(5):
+                await anyio.lowlevel.checkpoint()
+            self.log.append("over")
+
+    async def stop(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        await super().stop()
+
+
+async def test_stopping_returns_when_it_has_ended() -> None:
+    endpoint = Slow()
+    async with Runner() as runner:
+        await runner.start(endpoint, answers())
+        await runner.stop()
+        assert endpoint.log == ["run", "stop", "ended", "over"]
+
+
+async def test_a_block_that_is_cancelled_stops_what_it_began() -> None:
+    endpoint = Slow()
+    with anyio.CancelScope() as scope:
+        async with Runner() as runner:
+            await runner.start(endpoint, answers())
+            scope.cancel()
+    # Its task was cancelled with the block; all the same it was told.
+    assert endpoint.log == ["run", "stop"]
 
 
 async def test_only_one_is_started_and_the_first_goes_on() -> None:
@@ -120,17 +153,11 @@ async def test_an_exception_of_the_block_comes_out_as_itself() -> None:
 async def test_its_grace_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcpl_core.mcp.serving.running._STOP_TIMEOUT", 0)
 
-    class Slow(Recorded):
-        grace = LIMIT
-
-        async def stop(self) -> None:
-            await anyio.lowlevel.checkpoint()
-            await super().stop()
-
     endpoint = Slow()
+    endpoint.grace = LIMIT
     async with Runner() as runner:
         await runner.start(endpoint, answers())
-    assert endpoint.log == ["run", "stop", "ended"]
+    assert endpoint.log == ["run", "stop", "ended", "over"]
 
 
 async def test_one_that_does_not_stop_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,6 +155,12 @@ async def test_tools_that_could_never_run_are_refused_at_the_start(more: Any, co
         with pytest.raises(ServingRefusedError) as refused:
             await server.start(connection)
     assert (refused.value.code, refused.value.tools) == (code, ("t",))
+    later = McpToolServer()
+    later.register_session("s", McpRuntime(ServedTool("of_s", lambda arguments, call: "ran", **more)))
+    async with connection_pair() as (_, connection), later:
+        with pytest.raises(ServingRefusedError) as refused:
+            await later.start(connection)
+    assert (refused.value.code, refused.value.tools) == (code, ("of_s",))
     assert (await server.call_tool("t"))["isError"] is True
 
 
