@@ -18,7 +18,7 @@ from typing import Any, Final
 import anyio
 from msgspec import Raw
 
-from ...errors import InvalidValueError, McplError, UnencodableError
+from ...errors import InvalidValueError, MalformedMessageError, McplError, UnencodableError
 from ...server.calling import Caller
 from ...server.results import ToolError, error_result, tool_result
 from ...server.schemas import ResultSchema
@@ -46,6 +46,9 @@ _logger = logging.getLogger("mcpl_core.mcp.serving")
 
 
 def _log(error: BaseException) -> None:
+    if isinstance(error, MalformedMessageError):
+        # Without its excerpt: a message may hold what no log should.
+        error = MalformedMessageError(error.kind, error.detail)
     foreign = not isinstance(error, McplError | ToolError)
     _logger.warning("%s: %s", type(error).__name__, _text(error), exc_info=error if foreign else None)
 

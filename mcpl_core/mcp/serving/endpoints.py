@@ -119,6 +119,8 @@ class ConnectionEndpoint(Endpoint):
         self._peer = Peer() if peer is None else peer
 
     async def run(self, answers: Answers, ready: Callable[[], None]) -> None:
+        # What the connection would log itself may quote from messages.
+        self._connection.on_error(answers.runner.report)
         async with self._connection as connection:
             ready()
             await connection.serve(self._router(answers), limit=_HANDLER_LIMIT, grace=_GRACE)

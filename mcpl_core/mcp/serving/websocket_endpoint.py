@@ -66,7 +66,7 @@ class WebSocketEndpoint(ListeningEndpoint):
             await ConnectionEndpoint(connection, kind=self.kind, peer=peer).run(answers, _nothing)
         except Exception as exc:
             # What goes wrong with one client touches no other.
-            connection.report(exc)
+            answers.runner.report(exc)
         finally:
             self._open.discard(connection)
 

@@ -12,7 +12,10 @@ import anyio
 import pytest
 
 from mcpl_core.mcp.serving import ConnectionEndpoint, Peer, Prompt, Resource, ServedTool, ToolCall
+from mcpl_core.mcp.serving.calling import CallRunner
 from mcpl_core.mcp.serving.endpoints import Handshake
+from mcpl_core.mcp.serving.middleware import MiddlewareChain
+from mcpl_core.server.calling import Caller
 from tests.mcp.serving.clients import answers_of, connection_pair
 from tests.server.raw_host import RawHost, spawned
 
@@ -112,6 +115,32 @@ async def test_cancelling_reaches_the_tool_and_progress_the_client() -> None:
         await cancelled.wait()
         assert await client.result("ping") == {}
         assert request["id"] not in client.answers
+
+
+async def test_messages_are_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    began = anyio.Event()
+
+    async def wait(arguments: Any, call: ToolCall) -> None:
+        began.set()
+        await anyio.sleep_forever()
+
+    answers = answers_of(ServedTool("wait", wait))
+    answers.runner = CallRunner(MiddlewareChain(), Caller(1))
+    async with connection_pair() as (client, connection), anyio.create_task_group() as tasks:
+        endpoint = ConnectionEndpoint(connection)
+        ready = anyio.Event()
+        tasks.start_soon(endpoint.run, answers, ready.set)
+        await ready.wait()
+        await client.initialize(mcpl=False)
+        request = client.request("tools/call", {"name": "wait", "arguments": {"key": "CANARY"}})
+        await client.send(request)
+        await began.wait()
+        await client.send(request)
+        await client.wire.send_text('{"jsonrpc": "2.0", "method": "CANARY')
+        assert await client.result("ping") == {}
+        await endpoint.stop()
+    assert len(caplog.records) >= 2
+    assert "CANARY" not in caplog.text
 
 
 def test_a_client_without_a_name_has_none() -> None:

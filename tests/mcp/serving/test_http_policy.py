@@ -49,6 +49,12 @@ def test_origins(headers: dict[str, str | None], unset: int | None, listed: int 
     assert status(headers, allowed_origins="any") == any
 
 
+def test_an_origin_that_is_none_is_not_that_of_a_host_without_a_name() -> None:
+    for origin in ("null", ""):
+        assert status({"host": "", "origin": origin}, allowed_hosts="any") == 403
+        assert status({"host": None, "origin": origin}, allowed_hosts="any") == 403
+
+
 @pytest.mark.parametrize(
     ("host", "loopback", "elsewhere", "listed", "any"),
     [

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from mcpl_core.errors import RpcError
@@ -188,6 +189,22 @@ async def test_an_error_is_plain_json() -> None:
         assert said["error"] == {"code": -32050, "message": "no", "data": {"tuple": [1]}}
         assert (await toy.ask("resources/read", {"uri": "mem://b"}))["error"] == {"code": -32050, "message": "no"}
     assert len(reports) == 1
+
+
+async def test_a_server_that_is_cancelled_tears_its_transport_down() -> None:
+    class Slow(Toy):
+        async def stop(self) -> None:
+            await anyio.lowlevel.checkpoint()
+            await super().stop()
+
+    toy = Slow()
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+            ready = anyio.Event()
+            tasks.start_soon(PluggedEndpoint(toy).run, answers_of(ECHO), ready.set)
+            await ready.wait()
+            tasks.cancel_scope.cancel()
+    assert toy.log == ["start", "stop"]
 
 
 async def test_a_transport_that_does_not_tear_down_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

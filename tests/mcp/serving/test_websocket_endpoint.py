@@ -109,9 +109,8 @@ async def test_a_connection_that_cannot_be_served_is_reported_alone() -> None:
     endpoint = websocket_transport(0)
     connection, _ = McplConnection.memory_pair()
     reported: list[BaseException] = []
-    connection.on_error(reported.append)
     async with connection:
-        await endpoint._serve(answers_of(WHO), connection)
+        await endpoint._serve(answers_of(WHO, reports=reported), connection)
     assert [type(error) for error in reported] == [LocalProtocolError]
 
 
