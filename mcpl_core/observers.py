@@ -10,9 +10,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from .errors import MalformedMessageError, McplError
 from .wire.messages import Notification, Request
 
-__all__ = ("Observers",)
+__all__ = ("Observers", "kinds_only")
 
 _logger = logging.getLogger("mcpl_core")
 
@@ -73,3 +74,27 @@ class Observers:
                 observer()
             except Exception as exc:
                 self.report(exc)
+
+
+def kinds_only(logger: logging.Logger, name: str) -> Callable[[BaseException], None]:
+    """An error observer that logs, for a log in which no word of the peer may stand.
+
+    Args:
+        logger: where to.
+        name: what the lines begin with.
+
+    Returns:
+        The observer. Of an error of this package it logs the kind alone: its sentence may hold an excerpt of a message,
+        the message of an error object, the last words of a process. Others are raised by code of our own side, and
+        logged as they are.
+    """
+
+    def observer(error: BaseException) -> None:
+        if isinstance(error, MalformedMessageError):
+            logger.warning("%s: a malformed message (%s)", name, error.kind)
+        elif isinstance(error, McplError):
+            logger.warning("%s: %s", name, type(error).__name__)
+        else:
+            logger.error("%s: %s", name, error, exc_info=error)
+
+    return observer

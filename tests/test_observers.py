@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from mcpl_core.errors import TransportError
-from mcpl_core.observers import Observers
+from mcpl_core.errors import MalformedMessageError, ProcessExitedError, RpcError, TransportError
+from mcpl_core.observers import Observers, kinds_only
 from mcpl_core.wire.messages import Notification, Request
 
 
@@ -116,3 +116,19 @@ def test_observers_may_change_the_lists_while_they_are_told(observers: Observers
     observers.close.append(lambda: calls.append("other"))
     observers.closed()
     assert calls == ["once", "other"]
+
+
+def test_of_errors_of_ours_the_kind_alone_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    observer = kinds_only(logging.getLogger("mcpl_core.x"), "script")
+    for error in (
+        MalformedMessageError("not-json", "said", b"said"),
+        RpcError(1, "said"),
+        ProcessExitedError("python", 1, "said"),
+        KeyError("a handler"),
+    ):
+        observer(error)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[:3] == ["script: a malformed message (not-json)", "script: RpcError", "script: ProcessExitedError"]
+    assert "said" not in caplog.text
+    assert caplog.records[3].exc_info is not None
+    assert {record.name for record in caplog.records} == {"mcpl_core.x"}

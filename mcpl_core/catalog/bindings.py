@@ -71,7 +71,7 @@ class ReadBinding:
         policy: of mode ``read``.
         scope: is asked before each call; ``None``: no further check. Left out is not ``None``, and is refused.
         concurrency_safe: whether calls may run side by side, as the host asserts. It is recorded, and schedules
-        nothing.
+            nothing.
 
     Raises:
         CatalogError: ``mcp_binding_invalid``.

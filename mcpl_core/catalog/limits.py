@@ -1,8 +1,7 @@
 """The limits of discovery and calls, as one table of defaults and ceilings.
 
 Owns: the numbers and their check. Does not own: where they are applied (``discovery``, ``calls``), and the bounds of
-the
-wire: a message that is too large is refused by the transport (``max_message_bytes``) before it is decoded.
+the wire: a message that is too large is refused by the transport (``max_message_bytes``) before it is decoded.
 """
 
 from __future__ import annotations

@@ -52,6 +52,11 @@ class CallOutcome:
                 "outcome", "a failure that is committed, has content, or has a code of something else"
             )
 
+    def __repr__(self) -> str:
+        # What the server said is not for whoever prints or logs an outcome.
+        what = self.error_code or f"ok texts={len(self.text)} structured={self.structured is not None}"
+        return f"<CallOutcome {what} effect={self.effect}>"
+
     @property
     def ok(self) -> bool:
         """Whether the call succeeded."""

@@ -50,6 +50,9 @@ class PinChange:
     before: Any
     after: Any
 
+    def __repr__(self) -> str:
+        return f"<PinChange {self.kind}>"
+
 
 @dataclass(frozen=True, slots=True)
 class PinDiff:

@@ -38,7 +38,8 @@ class ToolRegistration:
     remote_name: str
     local_name: str
     title: str
-    description: str
+    # The server's words: not for whoever prints or logs a registration.
+    description: str = field(repr=False)
     catalog_digest: str
     _tool: BoundTool = field(repr=False)
 

@@ -8,6 +8,7 @@ wire, dialling (``opening``), and what results mean (``results``).
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
@@ -20,6 +21,7 @@ from ..connection import McplConnection
 from ..dispatch import Router
 from ..errors import ConnectionClosedError, ConnectionTimeoutError, InvalidParams, InvalidResultError, McplError
 from ..host.handshake import PROTOCOL_VERSION, SUPPORTED_VERSIONS
+from ..observers import kinds_only
 from ..protocol import METHODS, ProgressParams, decode_params, method
 from ..wire.messages import Notification, Request
 from .budgets import TimeBudget
@@ -27,6 +29,8 @@ from .outcomes import TerminateOutcome
 from .session import DEFAULT_TERMINATE_BOUND
 
 __all__ = ("ASKS_A_PERSON", "NativeSession", "PeerHandler", "client_capabilities", "native_session")
+
+_logger = logging.getLogger("mcpl_core.mcp")
 
 #: Answers a request of the server: takes its params (plain JSON), returns the result, or an awaitable of it.
 PeerHandler: TypeAlias = Callable[[Any], Any]
@@ -88,6 +92,7 @@ class NativeSession:
         self._closed = anyio.Event()
         connection.on_message(self._arrived)
         connection.on_close(self._closed.set)
+        connection.on_error(kinds_only(_logger, "an MCP session"))
 
     # -- who is there
 

@@ -31,6 +31,12 @@ def test_every_failure_has_an_empty_envelope(code: Any) -> None:
     assert outcome.to_text() == '{"text":[],"structured":null}'
 
 
+def test_what_is_shown_of_it() -> None:
+    assert repr(failed("mcp_timeout", "unknown")) == "<CallOutcome mcp_timeout effect=unknown>"
+    shown = "<CallOutcome ok texts=2 structured=True effect=committed>"
+    assert repr(succeeded(("a", "b"), {}, "committed")) == shown
+
+
 def test_it_cannot_be_changed() -> None:
     outcome: Any = failed("mcp_timeout", "unknown")
     with pytest.raises(FrozenInstanceError):

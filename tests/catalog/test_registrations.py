@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from typing import Any
 
 import pytest
 
-from mcpl_core.catalog import CatalogError, CatalogMonitor, GateRequiredError, WriteRegistration
+from mcpl_core.catalog import CatalogError, CatalogMonitor, GateRequiredError, WriteRegistration, compare
 from mcpl_core.catalog.errors import CatalogCode
 from mcpl_core.catalog.outcomes import CallOutcome
-from tests.catalog.kit import CALLER, INPUT, OUTPUT, ScriptedPeer, hop, read, read_binding, text_result, tool, write
+from mcpl_core.catalog.permits import mint_permit
+from mcpl_core.errors import McplError
+from tests.catalog.kit import (
+    CALLER,
+    CANARY,
+    INPUT,
+    OUTPUT,
+    ScriptedPeer,
+    hop,
+    read,
+    read_binding,
+    text_result,
+    tool,
+    write,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -29,6 +44,36 @@ async def test_what_a_registration_says() -> None:
     assert hop(dict(catalog.snapshot.to_json()["entries"][0]["inputSchema"])) == INPUT
     assert registration.input_schema.schema["required"] == ("q",)
     assert registration.output_schema is not None
+
+
+@pytest.mark.spec("R-catalog-13")
+async def test_nothing_of_the_server_is_shown_where_its_data_are_not() -> None:
+    """Not by a ``repr``, nor in the frames of what is raised, where local variables stand."""
+    words = {"enum": [CANARY], "title": CANARY}
+    schema = {"type": "object", "description": CANARY, "properties": {CANARY: words, "q": words}}
+    said = text_result(CANARY, structuredContent={"q": CANARY})
+    peer = ScriptedPeer([tool(description=CANARY, inputSchema=schema, outputSchema=schema)], result=said)
+    catalog, registration = await read(peer)
+    written, write_registration = await write(peer)
+    outcome = await registration.call({"q": CANARY}, CALLER)
+    assert outcome.text == (CANARY,)
+    shown = [catalog, catalog.snapshot, registration, registration.input_schema, outcome, written, write_registration]
+    shown += compare(catalog.snapshot, written.snapshot).changes
+    frames: list[str] = []
+    for call in (
+        lambda: registration.fit({"q": 1}),
+        lambda: registration.input_schema.validate({"q": 1}),
+        lambda: catalog.find("other"),
+        lambda: write_registration(),
+        lambda: mint_permit(write_registration, {"q": 1}, "claim"),
+    ):
+        with pytest.raises(McplError) as caught:
+            call()
+        # From the first frame that is not this test's.
+        tail = caught.tb.tb_next
+        frames += traceback.TracebackException(type(caught.value), caught.value, tail, capture_locals=True).format()
+    assert "ReadRegistration(" in "".join(frames)
+    assert CANARY not in "".join(map(repr, shown)) + "".join(frames)
 
 
 async def test_a_tool_without_words_has_its_title() -> None:

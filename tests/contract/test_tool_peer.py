@@ -182,6 +182,37 @@ async def test_an_error_of_the_server(kind: str, number: int, caplog: pytest.Log
     assert server.methods() == ["tools/list", "tools/call"]
 
 
+@pytest.mark.spec("R-catalog-13")
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"{CANARY} starting",
+        json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": CANARY}}),
+        json.dumps({"jsonrpc": "2.0", "id": CANARY, "result": {}}),
+        json.dumps({"jsonrpc": "2.0", "method": CANARY, "params": CANARY}),
+        json.dumps({"jsonrpc": "2.0", "id": CANARY, "method": CANARY}),
+        f'{{"jsonrpc":"2.0","id":9,"result":{{"content":NaN,"{CANARY}":1}}}}',
+    ],
+    ids=["a-banner", "an-error-of-nothing", "an-answer-to-nothing", "a-notification", "a-request", "no-json"],
+)
+@pytest.mark.parametrize("kind", [kind for kind in PEERS if kind != "sdk"])
+async def test_nothing_of_what_else_the_server_says_is_logged(
+    kind: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = WireServer()
+
+    async def babble(message: Json) -> None:
+        assert server._send is not None
+        await server._send(said.encode())
+        await server.answer(message, text_result("found"))
+
+    server.call = babble
+    with caplog.at_level(logging.DEBUG):
+        async with scene(kind, server) as at:
+            assert (await at.call()).ok
+    assert CANARY not in caplog.text
+
+
 async def test_the_deadline_takes_the_request_back_on_the_wire(kind: str) -> None:
     """A server that reads and never answers; its answer after all is dropped."""
     server, timer, outcomes = WireServer(), ManualTimer(), []

@@ -6,6 +6,7 @@ connection; it is neither initialized nor closed here.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from ...errors import CapabilityDenied, ConnectionClosedError, InvalidValueError
 from ...host.hosted import HostedServer
 from ...host.link import ServerLink
 from ...host.session import HostSession
+from ...observers import kinds_only
 from ...protocol import method as methods
 from ...wire.messages import Notification, Request
 from ..monitor import CatalogMonitor
@@ -22,6 +24,8 @@ from .failures import own_failure
 from .watchers import Watchers
 
 __all__ = ("ConnectionPeer", "HostPeer")
+
+_logger = logging.getLogger("mcpl_core.catalog")
 
 
 class ConnectionPeer:
@@ -40,6 +44,7 @@ class ConnectionPeer:
         version = initialized.get("protocolVersion") if isinstance(initialized, Mapping) else None
         if not isinstance(version, str):
             raise InvalidValueError("initialize_result", "it names no protocol version", "$.protocolVersion")
+        self._connection = connection
         self._line = _Line(connection)
         self._version = version
         self._capabilities = initialized.get("capabilities")
@@ -58,8 +63,16 @@ class ConnectionPeer:
         return False
 
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
-        """See ``ToolPeer``."""
-        return self._line.watch(self._version, monitor)
+        """See ``ToolPeer``. Where nobody else takes its errors, the connection would log what it cannot read with an
+        excerpt; while it is watched, the kinds of its errors are logged instead."""
+        leave = self._line.watch(self._version, monitor)
+        unmute = self._connection.on_error(kinds_only(_logger, "a connection"))
+
+        def end() -> None:
+            leave()
+            unmute()
+
+        return end
 
     async def request(self, method: PeerMethod, params: dict[str, Any]) -> PeerReply:
         """See ``ToolPeer``."""

@@ -20,7 +20,8 @@ class SchemaProfileError(InvalidValueError):
 
 class ProfileMismatchError(InvalidValueError):
     """A value does not fit. ``code`` is the keyword that it fails; ``steps`` when the budget of steps is spent; or what
-    ``copy_bounded`` says of its size and its values. The path goes as far as names of the schema go."""
+    ``copy_bounded`` says of its size and its values. The path goes as far as names of the schema go, so it holds
+    words of whoever wrote that; nothing of the value is in it."""
 
 
 def unsupported(code: str, detail: str, place: Place) -> NoReturn:

@@ -46,6 +46,9 @@ class Node:
     required: tuple[str, ...]
     closed: bool
 
+    def __repr__(self) -> str:
+        return "<Node>"
+
 
 def validate(root: Node, value: Any, budgets: ProfileBudgets) -> dict[str, Any]:
     """A copy of ``value``, which fits.
