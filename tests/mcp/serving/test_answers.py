@@ -188,9 +188,9 @@ async def test_contents_that_no_connection_would_carry_are_a_failure(monkeypatch
 
 async def test_what_cannot_be_sent_is_the_failure_of_what_gave_it() -> None:
     deep: list[Any] = []
-    for _ in range(150):
+    for _ in range(300):
         deep = [deep]
-    for value in (deep, object(), [3], [{"text": "no uri"}], float("nan")):
+    for value in (object(), [3], [{"text": "no uri"}], [{"uri": "mem://r", "deep": deep}], float("nan")):
         reports: list[BaseException] = []
         resource = Resource("r", "mem://r", lambda uri, variables, value=value: value)  # type: ignore[misc]
         failed = await error("resources/read", {"uri": "mem://r"}, resource, reports=reports)

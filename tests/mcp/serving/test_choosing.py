@@ -59,6 +59,9 @@ def test_a_port_is_needed(name: Any, port: Any) -> None:
     with pytest.raises(InvalidValueError) as refused:
         choose_endpoint(name, {"port": port})
     assert refused.value.code == "port"
+    with pytest.raises(InvalidValueError) as refused:
+        choose_endpoint(name, {})
+    assert refused.value.code == "port"
 
 
 @pytest.mark.parametrize("name", ["http", "websocket", "stdio"])
