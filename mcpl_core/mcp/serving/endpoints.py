@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from ...connection import McplConnection
 from ...dispatch import Router
@@ -25,10 +25,6 @@ __all__ = (
     "Handshake",
     "stdio_transport",
 )
-
-#: Handlers of one connection that run at once, and seconds for what was accepted when the peer is done.
-_HANDLER_LIMIT: Final = 100
-_GRACE: Final = 5.0
 
 
 class Endpoint(ABC):
@@ -123,7 +119,7 @@ class ConnectionEndpoint(Endpoint):
         self._connection.on_error(answers.runner.report)
         async with self._connection as connection:
             ready()
-            await connection.serve(self._router(answers), limit=_HANDLER_LIMIT, grace=_GRACE)
+            await connection.serve(self._router(answers))
 
     async def stop(self) -> None:
         await self._connection.aclose()

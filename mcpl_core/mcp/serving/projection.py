@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ...errors import InvalidValueError
 from ...server.results import ToolResult
 from .call import ToolCall
 from .errors import ServingRefusedError
@@ -106,7 +107,10 @@ def adapt_tools(
 
     Raises:
         ServingRefusedError: an entry cannot be told to a client, or two have one name.
+        InvalidValueError: ``max_tools`` is no number of tools.
     """
+    if not isinstance(max_tools, int) or max_tools < 0:
+        raise InvalidValueError("max_tools", "a whole number is wanted, not below zero")
     definitions = sorted(_definitions(runtime), key=_rank)
     found: dict[str, ProjectedTool] = {}
     for definition in definitions[:max_tools]:
@@ -147,5 +151,6 @@ def _projected(definition: Any, executor: Executor | None, runtime: Any) -> Proj
 
 def _failure(error: Any) -> ToolResult:
     if isinstance(error, Mapping):
-        return ToolResult(str(error.get("message", "")), structured={"error": dict(error)}, is_error=True)
+        # Without a message the text is that of the whole.
+        return ToolResult(error.get("message") or (), structured={"error": dict(error)}, is_error=True)
     return ToolResult("" if error is None else str(error), is_error=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, Literal, TypeVar, overload
 
+from ...errors import LocalProtocolError
 from ...server.calling import Caller
 from .answers import Answers, Identity
 from .call import Peer
@@ -27,6 +28,8 @@ from .tools import ServableTool, tool_entry
 from .websocket_endpoint import WebSocketEndpoint
 
 __all__ = ("DEFAULT_VERSION", "ListeningHandle", "ServingHandle", "ToolServing", "serve_tools")
+
+K = TypeVar("K")
 
 #: The version in ``serverInfo`` when the application gives none.
 DEFAULT_VERSION: Final = "0.0.0"
@@ -160,11 +163,12 @@ def serve_tools(
     Raises:
         ServingRefusedError: there are no tools, two of one name, one that is none, one that a person would have to
             agree to, or one that needs credentials without a provider; ``code`` says which.
+        LocalProtocolError: a function cannot be made a tool, or one of ``resources`` or ``prompts`` is none.
         McpUnsupportedError, McpExtraMissingError, InvalidValueError, TypeError: the transport is refused.
     """
     served = [as_tool(tool) for tool in tools]
     _refuse(served, credentials is not None)
-    offer = McpRuntime(*served, *resources, *prompts)
+    offer = McpRuntime(*served, *_each(Resource, resources), *_each(Prompt, prompts))
     kinds = frozenset(kind for kind in ("tools", "resources", "prompts") if getattr(offer, kind))
     runner = CallRunner(MiddlewareChain(middleware), Caller(WORKER_THREADS), credentials)
 
@@ -174,6 +178,14 @@ def serve_tools(
     schemas = {tool.name: tool_entry(tool)["inputSchema"] for tool in served}
     answers = Answers(Identity(name, version, title, instructions), everybody, lambda: kinds, runner, schemas.get)
     return ToolServing(answers, served, choose_endpoint(transport, options))
+
+
+def _each(kind: type[K], given: Iterable[K]) -> list[K]:
+    members = list(given)
+    for member in members:
+        if not isinstance(member, kind):
+            raise LocalProtocolError(f"a {type(member).__name__} is no {kind.__name__}")
+    return members
 
 
 def _refuse(tools: Sequence[ServableTool], has_provider: bool) -> None:

@@ -74,6 +74,16 @@ async def test_the_handshake_comes_first_and_once() -> None:
         assert await client.result("ping") == {}
 
 
+async def test_what_comes_right_behind_the_handshake_comes_after_it() -> None:
+    async with serving() as client:
+        hello = client.request("initialize", {"protocolVersion": "2025-11-25"})
+        listing = client.request("tools/list")
+        await client.send(hello)
+        await client.send(listing)
+        assert await client.result("ping") == {}
+        assert [tool["name"] for tool in client.answers[listing["id"]]["result"]["tools"]] == ["echo"]
+
+
 async def test_a_call_knows_who_calls() -> None:
     async with serving(peer=Peer("ann")) as client:
         await client.initialize(mcpl=False)

@@ -25,6 +25,7 @@ from mcpl_core.mcp.serving import (
     http_transport,
     serve_tools,
 )
+from mcpl_core.mcp.serving.http_endpoint import DEFAULT_GRACE
 from mcpl_core.mcp.transports import Consent
 from mcpl_core.server.results import ToolResult
 from tests.mcp.serving.clients import LIMIT, MODERN, Reply, call_body, modern_headers, post
@@ -522,7 +523,8 @@ async def test_stopping_gives_calls_their_grace_and_then_cancels_them() -> None:
 
         tasks.start_soon(asking)
         await began.wait()
-        await handle.close()
+        with anyio.fail_after(DEFAULT_GRACE - 1):
+            await handle.close()
         await handle.close()
         assert ended.is_set()
         await handle.wait_closed()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcpl_core.errors import InvalidValueError
 from mcpl_core.mcp.serving import (
     ServedTool,
     ServingRefusedError,
@@ -132,6 +133,7 @@ async def test_the_executor_gets_the_original_and_its_outcome_is_the_result(asyn
     [
         ("no luck", "no luck", None),
         ({"code": "busy", "message": "later"}, "later", {"error": {"code": "busy", "message": "later"}}),
+        ({"code": "busy"}, '{"error":{"code":"busy"}}', {"error": {"code": "busy"}}),
         (None, "", None),
     ],
 )
@@ -139,6 +141,21 @@ async def test_a_failure_of_the_executor_is_an_error(error: Any, text: str, stru
     tool = adapt_tools(Runtime([FULL]), lambda *given: {"success": False, "error": error})["full"]
     made = await called(tool)
     assert (made["isError"], made["content"][0]["text"], made.get("structuredContent")) == (True, text, structured)
+
+
+@pytest.mark.parametrize(("output", "text"), [(None, ""), ("", ""), (0, "0"), ([], "[]"), (False, "false")])
+async def test_an_output_that_is_little_is_one(output: Any, text: str) -> None:
+    tool = adapt_tools(Runtime([FULL]), lambda *given: {"success": True, "output": output, "error": "none"})["full"]
+    made = await called(tool)
+    assert ("isError" in made, made["content"][0]["text"]) == (False, text)
+
+
+@pytest.mark.parametrize("max_tools", [-1, None, "3"])
+def test_a_number_of_tools_is_one(max_tools: Any) -> None:
+    assert adapt_tools(Runtime([FULL]), max_tools=0) == {}
+    with pytest.raises(InvalidValueError) as refused:
+        adapt_tools(Runtime([FULL]), max_tools=max_tools)
+    assert refused.value.code == "max_tools"
 
 
 @pytest.mark.parametrize("outcome", [None, "done", {}, {"success": "yes"}])

@@ -11,7 +11,7 @@ import pytest
 
 import mcpl_core.mcp
 import mcpl_core.mcp.serving as serving
-from mcpl_core.errors import TransportError
+from mcpl_core.errors import LocalProtocolError, TransportError
 from mcpl_core.mcp.serving import (
     FunctionTool,
     ListeningHandle,
@@ -130,3 +130,9 @@ async def test_the_official_client_over_standard_input_and_output(mode: Any) -> 
             assert (await client.call_tool("noisy", {})).content[0].text == "done"
             assert (await client.call_tool("fails", {})).is_error is True
             assert (await client.call_tool("none", {})).is_error is True
+
+
+@pytest.mark.parametrize("option", ["resources", "prompts"])
+def test_what_stands_beside_the_tools_is_what_it_is_said_to_be(option: str) -> None:
+    with pytest.raises(LocalProtocolError):
+        serve_tools([first], **{option: [first]})  # type: ignore[call-overload]
