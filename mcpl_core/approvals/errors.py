@@ -73,7 +73,7 @@ CODES: Final[dict[ApprovalCode, str]] = {
     "approval_run_conflict": "there is no such run, or it belongs to another root",
     "approval_run_terminal": "the run has ended",
     "approval_storage_not_enabled": "approvals are not enabled in this store",
-    "approval_storage_version": "the store was written by a later version of this package",
+    "approval_storage_version": "the store has a format that this version of the package does not know",
     "idempotency_in_flight": "a call with this key was begun, and what became of it is not known",
     "idempotency_key_conflict": "this key was used with other arguments",
 }

@@ -27,6 +27,8 @@ __all__ = (
     "optional",
     "plain_value",
     "read_fields",
+    "seconds",
+    "storable",
     "write_fields",
 )
 
@@ -97,9 +99,29 @@ def identity(value: Any, path: str = "$") -> str:
     text = string_value(value, path)
     if not 0 < len(text) <= MAX_TEXT or text != text.strip():
         raise InvalidValueError("identity", f"1 to {MAX_TEXT} characters without white space around them", path)
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if not storable(text):
         raise InvalidValueError("identity", "a character that cannot be kept", path)
     return text
+
+
+def storable(text: str) -> bool:
+    """Whether every database keeps the text: no NUL, no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def seconds(value: Any, path: str = "$") -> float:
+    """A time to wait, in seconds; it may be 0.
+
+    Raises:
+        InvalidValueError: ``seconds``: no number, below 0, or over a day.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 86_400:
+        raise InvalidValueError("seconds", "seconds, at most a day", path)
+    return float(value)
 
 
 def integer(minimum: int = 0) -> Callable[[Any, str], int]:

@@ -18,6 +18,7 @@ from ..wire.values import decode_value, encode_value
 from .claims import Claim, ClaimKey, Receipt
 from .errors import refuse
 from .events import ApprovalEvent
+from .fields import storable
 from .records import ApprovalRecord
 from .runs import Checkpoint, Run
 from .statuses import Status
@@ -159,7 +160,7 @@ def check_format(found: int, known: int) -> int:
     Raises:
         ApprovalError: ``approval_storage_version``.
     """
-    if not 0 <= found <= known:
+    if not 1 <= found <= known:
         refuse("approval_storage_version")
     return found
 
@@ -173,20 +174,25 @@ class SqlTransaction:
     """
 
     def __init__(self, execute: Callable[[str, Sequence[Any]], list[tuple[Any, ...]]], format: int) -> None:
-        self._execute = execute
+        self._database = execute
         self._format = format
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        if not all(storable(value) for value in values if isinstance(value, str)):
+            raise InvalidValueError("identity", "a character that cannot be kept")
+        return self._database(statement, values)
 
     def run(self, run_id: str) -> Run | None:
         """See ``Transaction``."""
-        rows = self._execute("SELECT body, run_id FROM mcpl_runs WHERE run_id = ?", (run_id,))
-        return _one(rows, Run.from_json, lambda run: (run.run_id,))
+        rows = self._execute("SELECT body, run_id, root_run_id, status FROM mcpl_runs WHERE run_id = ?", (run_id,))
+        return _one(rows, Run.from_json, _run_columns)
 
     def save_run(self, run: Run) -> None:
         """See ``Transaction``."""
         self._execute(
             "INSERT INTO mcpl_runs (run_id, root_run_id, status, body) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, body = excluded.body",
-            (run.run_id, run.root_run_id, run.status, _text(run)),
+            (*_run_columns(run), _text(run)),
         )
 
     def checkpoint(self, run_id: str) -> Checkpoint | None:
@@ -224,20 +230,11 @@ class SqlTransaction:
 
     def save_record(self, record: ApprovalRecord) -> None:
         """See ``Transaction``."""
-        intent = record.intent
         self._approvals(
             "INSERT INTO mcpl_approvals (approval_id, run_id, call_id, tool_name, status, created_at_ms, body)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (approval_id) DO UPDATE SET status = excluded.status, body = excluded.body",
-            (
-                record.approval_id,
-                intent.run_id,
-                intent.tool_call_id,
-                intent.tool_name,
-                record.status,
-                record.created_at_ms,
-                _text(record),
-            ),
+            (*_record_columns(record), _text(record)),
         )
 
     def claim(self, key: ClaimKey) -> Claim | None:
@@ -282,7 +279,7 @@ class SqlTransaction:
             "INSERT INTO mcpl_receipts (principal_id, tool_name, key, approval_id, expires_at_ms, body)"
             " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (principal_id, tool_name, key) DO UPDATE SET"
             " approval_id = excluded.approval_id, expires_at_ms = excluded.expires_at_ms, body = excluded.body",
-            (*_receipt_columns(receipt), receipt.expires_at_ms, _text(receipt)),
+            (*_receipt_columns(receipt), _text(receipt)),
         )
 
     def remove_expired_receipts(self, now_ms: int) -> int:
@@ -302,9 +299,10 @@ class SqlTransaction:
     def events(self, approval_id: str) -> list[ApprovalEvent]:
         """See ``Transaction``."""
         rows = self._approvals(
-            "SELECT body, approval_id FROM mcpl_approval_events WHERE approval_id = ? ORDER BY position", (approval_id,)
+            "SELECT body, approval_id, kind FROM mcpl_approval_events WHERE approval_id = ? ORDER BY position",
+            (approval_id,),
         )
-        return _all(rows, ApprovalEvent.from_json, lambda event: (event.approval_id,))
+        return _all(rows, ApprovalEvent.from_json, lambda event: (event.approval_id, event.kind))
 
     def open_work(self) -> tuple[int, int]:
         """See ``Transaction``."""
@@ -325,11 +323,15 @@ _UNUSED = " AND ".join(
     for table in ("mcpl_claims", "mcpl_receipts")
 )
 _SELECT_CLAIMS = "SELECT body, principal_id, tool_name, key, approval_id FROM mcpl_claims"
-_SELECT_RECEIPTS = "SELECT body, principal_id, tool_name, key, approval_id FROM mcpl_receipts"
+_SELECT_RECEIPTS = "SELECT body, principal_id, tool_name, key, approval_id, expires_at_ms FROM mcpl_receipts"
 
 
 def _key(key: ClaimKey) -> tuple[str, str, str]:
     return key.principal_id, key.tool_name, key.key
+
+
+def _run_columns(run: Run) -> tuple[Any, ...]:
+    return run.run_id, run.root_run_id, run.status
 
 
 def _record_columns(record: ApprovalRecord) -> tuple[Any, ...]:
@@ -343,7 +345,7 @@ def _claim_columns(claim: Claim) -> tuple[Any, ...]:
 
 
 def _receipt_columns(receipt: Receipt) -> tuple[Any, ...]:
-    return _claim_columns(receipt.claim)
+    return (*_claim_columns(receipt.claim), receipt.expires_at_ms)
 
 
 def _text(record: Any) -> str:
@@ -354,8 +356,9 @@ def _all(rows: list[tuple[Any, ...]], read: Callable[[Any], T], columns: Callabl
     found = []
     for body, *key in rows:
         try:
-            record = read(decode_value(str(body).encode()))
-        except InvalidValueError:
+            record = read(decode_value(body.encode()))
+        except (AttributeError, InvalidValueError, UnicodeEncodeError):
+            # No text at all, no JSON, no such record, no UTF-8.
             refuse("approval_record_conflict")
         if columns(record) != tuple(key):
             refuse("approval_record_conflict")

@@ -26,6 +26,7 @@ from mcpl_core.approvals import (
     Transaction,
 )
 from mcpl_core.approvals.records import ApprovalIntent, ApprovalRecord, Decision, approval_id_of
+from mcpl_core.errors import InvalidValueError
 from tests.approvals.databases import DATABASES, Database, database_for
 
 LIMIT = 30.0
@@ -264,6 +265,15 @@ _DAMAGE = {
     "another tool": """UPDATE mcpl_approvals SET tool_name = 'erase'""",
 }
 
+#: The same of the other tables: what is read of each.
+_DAMAGED_ROWS = {
+    "mcpl_runs": (["status = 'failed'", "root_run_id = 'other'", "body = '[]'"], lambda tx: tx.run("run")),
+    "mcpl_checkpoints": (["body = replace(body, 'run', 'ruin')", "body = ''"], lambda tx: tx.checkpoint("run")),
+    "mcpl_claims": (["approval_id = 'other'", "approval_id = NULL", "body = 'null'"], lambda tx: tx.claim(KEY)),
+    "mcpl_receipts": (["expires_at_ms = 1", "approval_id = 'other'", "body = '7'"], lambda tx: tx.receipt(KEY)),
+    "mcpl_approval_events": (["kind = 'approved'", "body = '{}'"], lambda tx: tx.events(record().approval_id)),
+}
+
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("damage", _DAMAGE)
@@ -276,6 +286,30 @@ async def test_a_damaged_record_is_refused(database: Database, damage: str) -> N
                 with pytest.raises(ApprovalError) as caught:
                     await store.read(read)
                 assert caught.value.code == "approval_record_conflict"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("table", _DAMAGED_ROWS)
+async def test_any_damaged_row_is_refused(database: Database, table: str) -> None:
+    damages, read = _DAMAGED_ROWS[table]
+
+    def save(tx: Transaction) -> None:
+        tx.save_run(RUN)
+        tx.save_checkpoint(CHECKPOINT)
+        tx.save_claim(CLAIM)
+        tx.save_receipt(RECEIPT)
+
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            await store.write(lambda tx: tx.append_event(ApprovalEvent(record().approval_id, "proposed", 1_000)))
+            for damage in damages:
+                await store.write(save)
+                database.execute(f"UPDATE {table} SET {damage}")
+                with pytest.raises(ApprovalError) as caught:
+                    await store.read(read)
+                assert caught.value.code == "approval_record_conflict"
+                if table != "mcpl_approval_events":
+                    database.execute(f"DELETE FROM {table}")
 
 
 @pytest.mark.anyio
@@ -330,3 +364,20 @@ async def test_a_store_that_is_closed(database: Database) -> None:
             for operation in (store.write(lambda tx: None), store.read(lambda tx: None), store.activate()):
                 with pytest.raises(ApprovalStorageError):
                     await operation
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+async def test_a_key_that_no_store_keeps(database: Database, text: str) -> None:
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            for look in (
+                lambda tx: tx.run(text),
+                lambda tx: tx.checkpoint(text),
+                lambda tx: tx.record(text),
+                lambda tx: tx.records(run_id=text),
+                lambda tx: tx.claim_of(text),
+                lambda tx: tx.events(text),
+            ):
+                with pytest.raises(InvalidValueError):
+                    await store.read(look)

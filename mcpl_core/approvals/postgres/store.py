@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from anyio import CancelScope, CapacityLimiter, to_thread
-
 from ...errors import InvalidValueError, LocalProtocolError
 from ..errors import ApprovalStorageError, refuse
+from ..fields import seconds
 from ..store import APPROVALS_FORMAT, MIGRATIONS, SqlTransaction, Transaction, check_format
+from ..worker import StoreThread
 
 if TYPE_CHECKING:
     import psycopg
@@ -33,6 +33,7 @@ DEFAULT_SCHEMA: Final = "mcpl_approvals"
 #: Seconds to wait for other hosts.
 DEFAULT_LOCK_TIMEOUT: Final = 10.0
 
+_CONFIGURE = "SELECT set_config(?, ?, TRUE), set_config(?, ?, TRUE), set_config(?, ?, TRUE)"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 #: Held while the schema is made; any number that nobody else uses.
 _MAKING: Final = 0x4D43504B
@@ -44,11 +45,11 @@ class PostgresApprovalStore:
     Args:
         dsn: how to connect, as libpq has it. It may hold a password and is in no error of ours.
         schema: the schema, made when it is not there.
-        lock_timeout: seconds to wait while other hosts write.
+        lock_timeout: seconds to wait while other hosts write; less than a millisecond is one.
 
     Raises:
         LocalProtocolError: psycopg is not installed (``pip install 'mcp-live-core[postgres]'``).
-        InvalidValueError: the schema has no plain name.
+        InvalidValueError: the schema has no plain name, ``dsn`` says nothing to libpq, or the timeout is none.
         ApprovalStorageError: on entering: the database cannot be reached.
         ApprovalError: on entering: ``approval_storage_version``.
     """
@@ -61,16 +62,20 @@ class PostgresApprovalStore:
         except ImportError as exc:
             raise LocalProtocolError("PostgreSQL needs pip install 'mcp-live-core[postgres]'") from exc
         self._library = psycopg
-        self._dsn = dsn
+        self._dsn = _checked(psycopg, dsn)
+        self._settings = {
+            "search_path": schema,
+            "synchronous_commit": "on",
+            # PostgreSQL takes 0 for no limit at all.
+            "lock_timeout": f"{max(1, round(seconds(lock_timeout, '$.lock_timeout') * 1000))}ms",
+        }
         self._schema = schema
-        self._lock_timeout = lock_timeout
-        self._one = CapacityLimiter(1)
+        self._thread = StoreThread()
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
-        self._closed = False
 
     async def __aenter__(self) -> PostgresApprovalStore:
         try:
-            await self._in_thread(self._prepare)
+            await self._thread.run(self._prepare)
         except BaseException:
             await self.aclose()
             raise
@@ -83,27 +88,21 @@ class PostgresApprovalStore:
 
     async def write(self, work: Callable[[Transaction], R]) -> R:
         """See ``ApprovalStore``."""
-        return await self._in_thread(lambda: self._transact(lambda: work(self._transaction(lock=True))))
+        return await self._thread.run(lambda: self._transact(lambda: work(self._transaction(lock=True))))
 
     async def read(self, work: Callable[[Transaction], R]) -> R:
         """See ``ApprovalStore``."""
-        return await self._in_thread(
+        return await self._thread.run(
             lambda: self._transact(lambda: work(self._transaction(lock=False)), read_only=True)
         )
 
     async def activate(self) -> None:
         """See ``ApprovalStore``."""
-        await self._in_thread(lambda: self._transact(self._activate))
+        await self._thread.run(lambda: self._transact(self._activate))
 
     async def aclose(self) -> None:
         """See ``ApprovalStore``."""
-        self._closed = True
-        with CancelScope(shield=True):
-            await self._in_thread(self._drop)
-
-    async def _in_thread(self, work: Callable[[], R]) -> R:
-        # Not given up when the caller is cancelled: whether something was committed must come out.
-        return await to_thread.run_sync(work, limiter=self._one)
+        await self._thread.close(self._drop)
 
     def _prepare(self) -> None:
         self._transact(self._migrate)
@@ -130,8 +129,8 @@ class PostgresApprovalStore:
         self._execute("UPDATE mcpl_format SET format = ?", (APPROVALS_FORMAT,))
 
     def _format(self, *, lock: bool) -> int:
-        ((found,),) = self._execute(f"SELECT format FROM mcpl_format{' FOR UPDATE' if lock else ''}")
-        return check_format(found, KNOWN_FORMAT)
+        rows = self._execute(f"SELECT format FROM mcpl_format{' FOR UPDATE' if lock else ''}")
+        return check_format(rows[0][0] if rows else -1, KNOWN_FORMAT)
 
     def _transaction(self, *, lock: bool) -> SqlTransaction:
         return SqlTransaction(self._execute, self._format(lock=lock))
@@ -141,8 +140,12 @@ class PostgresApprovalStore:
         try:
             connection = self._connected()
             connection.read_only = read_only
-            connection.isolation_level = library.IsolationLevel.REPEATABLE_READ if read_only else None
+            level = library.IsolationLevel
+            # Who writes must see what was committed while it waited for its turn, whatever the server's default is.
+            connection.isolation_level = level.REPEATABLE_READ if read_only else level.READ_COMMITTED
             with connection.transaction():
+                # Here, not once for each connection: a pooler between may give every transaction another one.
+                self._execute(_CONFIGURE, [each for setting in self._settings.items() for each in setting])
                 return work()
         except library.Error as exc:
             if self._connection is not None and self._connection.closed:
@@ -151,16 +154,8 @@ class PostgresApprovalStore:
             raise ApprovalStorageError(f"the store failed ({type(exc).__name__})") from exc
 
     def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
-        if self._closed:
-            raise ApprovalStorageError("the store is not open")
         if self._connection is None:
-            self._connection = self._library.connect(self._dsn, autocommit=True)
-            for name, value in (
-                ("search_path", self._schema),
-                ("synchronous_commit", "on"),
-                ("lock_timeout", f"{int(self._lock_timeout * 1000)}ms"),
-            ):
-                self._connection.execute("SELECT set_config(%s, %s, FALSE)", (name, value))
+            self._connection = self._library.connect(self._dsn, autocommit=True, prepare_threshold=None)
         return self._connection
 
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -172,3 +167,12 @@ class PostgresApprovalStore:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _checked(library: Any, dsn: str) -> str:
+    try:
+        library.conninfo.conninfo_to_dict(dsn)
+    except (library.Error, AttributeError):
+        # What libpq says of it would repeat it.
+        raise InvalidValueError("dsn", "no connection string of libpq", "$.dsn") from None
+    return dsn

@@ -4,23 +4,23 @@ Owns: the connection and its one thread, the pragmas that make a commit last, an
 tables and records (``mcpl_core.approvals.store``).
 
 Write-ahead log, ``synchronous = FULL``: what a transaction returned survives a power failure, as far as the disk keeps
-its word. Several processes may share the file; they take turns.
+its word. Several processes may share the file; they take turns. The file belongs to whoever made it: nobody else can
+read it, unless they are let.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from os import PathLike, fspath
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from anyio import CancelScope, to_thread
-
 from ..errors import ApprovalStorageError, refuse
+from ..fields import seconds
 from ..store import APPROVALS_FORMAT, MIGRATIONS, SqlTransaction, Transaction, check_format
+from ..worker import StoreThread
 
 __all__ = ("DEFAULT_BUSY_TIMEOUT", "KNOWN_FORMAT", "SqliteApprovalStore")
 
@@ -38,28 +38,30 @@ class SqliteApprovalStore:
     """An ``ApprovalStore`` in one file. An async context manager: entering it opens the file, leaving it closes it.
 
     Args:
-        path: the file.
+        path: the file, which has one name. It is never moved or put back while a store is open.
         create: whether to make it when it is not there.
         busy_timeout: seconds to wait while another process writes.
 
     Raises:
+        InvalidValueError: the timeout is none.
         ApprovalStorageError: on entering: the file is not there, cannot be used, or is of another program.
         ApprovalError: on entering: ``approval_storage_version``.
     """
 
     def __init__(
-        self, path: str | PathLike[str], *, create: bool = True, busy_timeout: float = DEFAULT_BUSY_TIMEOUT
+        self, path: str | os.PathLike[str], *, create: bool = True, busy_timeout: float = DEFAULT_BUSY_TIMEOUT
     ) -> None:
-        self._path = Path(fspath(path))
+        # No name is more than a name here: ":memory:" would be a store that no claim outlives.
+        self._path = Path(os.fspath(path)).absolute()
         self._create = create
-        self._busy_timeout = busy_timeout
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mcpl-approvals")
+        self._busy_timeout = seconds(busy_timeout, "$.busy_timeout")
+        self._thread = StoreThread()
         self._database: sqlite3.Connection | None = None
-        self._closed = False
+        self._file: tuple[int, int] | None = None
 
     async def __aenter__(self) -> SqliteApprovalStore:
         try:
-            await self._in_thread(self._open)
+            await self._thread.run(self._open)
         except BaseException:
             await self.aclose()
             raise
@@ -72,40 +74,50 @@ class SqliteApprovalStore:
 
     async def write(self, work: Callable[[Transaction], R]) -> R:
         """See ``ApprovalStore``."""
-        return await self._in_thread(lambda: self._write(work))
+        return await self._thread.run(lambda: self._write(work))
 
     async def read(self, work: Callable[[Transaction], R]) -> R:
         """See ``ApprovalStore``."""
-        return await self._in_thread(lambda: self._read(work))
+        return await self._thread.run(lambda: self._read(work))
 
     async def activate(self) -> None:
         """See ``ApprovalStore``."""
-        await self._in_thread(self._activate)
+        await self._thread.run(self._activate)
 
     async def aclose(self) -> None:
         """See ``ApprovalStore``."""
-        if not self._closed:
-            with CancelScope(shield=True):
-                await self._in_thread(self._close)
-            self._closed = True
-            self._thread.shutdown(wait=False)
-
-    async def _in_thread(self, work: Callable[[], R]) -> R:
-        if self._closed:
-            raise ApprovalStorageError("the store is closed")
-        # Not given up when the caller is cancelled: whether something was committed must come out.
-        return await to_thread.run_sync(lambda: self._thread.submit(work).result())
+        await self._thread.close(self._close)
 
     def _open(self) -> None:
-        if not self._create and not self._path.is_file():
+        fresh = not self._path.exists()
+        usable = self._create if fresh else self._path.is_file()
+        if not usable:
             raise ApprovalStorageError(f"there is no store at {self._path}")
         try:
             self._database = sqlite3.connect(self._path, isolation_level=None, timeout=self._busy_timeout)
-            self._execute("PRAGMA journal_mode = WAL")
-            self._execute("PRAGMA synchronous = FULL")
-        except sqlite3.Error as exc:
+            if fresh:
+                # Before the log is made, which has the permissions of the file.
+                self._path.chmod(0o600)
+            self._file = self._found()
+            # What is no text comes to whoever reads the row, and is refused there.
+            self._database.text_factory = lambda data: data.decode(errors="surrogateescape")
+            for setting in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON"):
+                self._execute(f"PRAGMA {setting}")
+        except (sqlite3.Error, OSError, ValueError) as exc:
             raise ApprovalStorageError(f"the store cannot be used: {exc}") from exc
         self._transact("BEGIN IMMEDIATE", self._migrate)
+
+    def _found(self) -> tuple[int, int]:
+        """Which file it is.
+
+        Raises:
+            OSError: there is none.
+            ApprovalStorageError: it has another name besides, under which its log would be another one.
+        """
+        found = self._path.stat()
+        if found.st_nlink != 1:
+            raise ApprovalStorageError("the file of the store has several names, or none")
+        return found.st_dev, found.st_ino
 
     def _migrate(self) -> None:
         ((application,),) = self._execute("PRAGMA application_id")
@@ -113,9 +125,10 @@ class SqliteApprovalStore:
             application == 0 and self._execute("SELECT 1 FROM sqlite_master LIMIT 1")
         ):
             raise ApprovalStorageError("the file is of another program")
-        if self._format() == 0:
+        if application == 0:
             self._execute(f"PRAGMA application_id = {_APPLICATION}")
             self._step_to(1)
+        self._format()
 
     def _activate(self) -> None:
         def step() -> None:
@@ -136,6 +149,15 @@ class SqliteApprovalStore:
         ((found,),) = self._execute("PRAGMA user_version")
         return check_format(found, KNOWN_FORMAT)
 
+    def _check_file(self) -> None:
+        # Who works on a file that was taken away, or put in its place, does not see the claims of others.
+        try:
+            same = self._found() == self._file
+        except OSError as exc:
+            raise ApprovalStorageError(f"the file of the store is gone: {exc}") from exc
+        if not same:
+            raise ApprovalStorageError("another file is in the place of the store")
+
     def _write(self, work: Callable[[Transaction], R]) -> R:
         return self._transact("BEGIN IMMEDIATE", lambda: work(SqlTransaction(self._execute, self._format())))
 
@@ -149,6 +171,7 @@ class SqliteApprovalStore:
     def _transact(self, begin: str, work: Callable[[], R]) -> R:
         self._guarded(begin)
         try:
+            self._check_file()
             result = work()
             self._execute("COMMIT")
         except BaseException as exc:

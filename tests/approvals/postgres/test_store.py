@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import anyio
 import pytest
 
-from mcpl_core.approvals import ApprovalStorageError, PostgresApprovalStore, Run
+from mcpl_core.approvals import ApprovalError, ApprovalStorageError, PostgresApprovalStore, Run, Transaction
 from mcpl_core.errors import InvalidValueError, LocalProtocolError
 from tests.approvals.databases import POSTGRES_DSN, Database, needs_postgres, postgres_database
 
@@ -66,20 +68,96 @@ async def test_a_host_that_does_not_let_go(database: Database) -> None:
         async with database.open() as first:
             impatient = PostgresApprovalStore(POSTGRES_DSN, schema=database.target, lock_timeout=0.05)
             async with impatient as second, anyio.create_task_group() as tasks:
-                holding, done = anyio.Event(), anyio.Event()
+                holding, done = threading.Event(), threading.Event()
 
-                async def hold() -> None:
-                    await first.write(
-                        lambda tx: (anyio.from_thread.run_sync(holding.set), anyio.from_thread.run(done.wait))
-                    )
+                def hold(tx: Transaction) -> None:
+                    holding.set()
+                    assert done.wait(LIMIT)
 
-                tasks.start_soon(hold)
-                await holding.wait()
+                tasks.start_soon(first.write, hold)
+                assert await anyio.to_thread.run_sync(holding.wait, LIMIT)
                 with pytest.raises(ApprovalStorageError):
                     await second.write(lambda tx: tx.save_run(RUN))
                 # Who only reads waits for nobody.
                 assert await second.read(lambda tx: tx.run("run")) is None
                 done.set()
+
+
+@pytest.mark.parametrize("dsn", ["hunter2", "postgresql://u:hunter2@[x", "host=a hunter2", None, 7])
+def test_what_is_no_address_is_not_repeated(dsn: Any) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(InvalidValueError) as caught:
+        PostgresApprovalStore(dsn)
+    assert caught.value.code == "dsn"
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+    assert "hunter2" not in str(caught.value)
+
+
+@needs_postgres
+@pytest.mark.anyio
+@pytest.mark.parametrize(("given", "kept"), [(0, "1ms"), (0.0001, "1ms"), (2, "2s")])
+async def test_there_is_always_an_end_of_waiting(database: Database, given: float, kept: str) -> None:
+    with anyio.fail_after(LIMIT):
+        async with PostgresApprovalStore(POSTGRES_DSN, schema=database.target, lock_timeout=given) as store:
+            shown = await store.read(lambda tx: tx._execute("SHOW lock_timeout", ()))  # type: ignore[attr-defined]
+            assert shown == [(kept,)]
+
+
+@needs_postgres
+@pytest.mark.anyio
+async def test_it_leaves_nothing_set_behind(database: Database) -> None:
+    """Another program may have the connection next, of a pooler."""
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            connection = store._connection
+            for name in ("search_path", "synchronous_commit", "lock_timeout"):
+                shown = connection.execute(f"SELECT setting = reset_val FROM pg_settings WHERE name = '{name}'")
+                assert shown.fetchall() == [(True,)]
+
+
+@needs_postgres
+@pytest.mark.anyio
+async def test_who_waited_sees_what_was_committed_meanwhile(database: Database) -> None:
+    """Also where the server's default would show it the state of before it waited."""
+    dsn = f"{POSTGRES_DSN} options='-c default_transaction_isolation=serializable'"
+    holding, go_on = threading.Event(), threading.Event()
+    found: list[Run | None] = []
+
+    def hold(tx: Transaction) -> None:
+        holding.set()
+        assert go_on.wait(LIMIT)
+        tx.save_run(RUN)
+
+    with anyio.fail_after(LIMIT):
+        async with (
+            database.open() as first,
+            PostgresApprovalStore(dsn, schema=database.target) as second,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(first.write, hold)
+            assert await anyio.to_thread.run_sync(holding.wait, LIMIT)
+
+            async def wait() -> None:
+                found.append(await second.write(lambda tx: tx.run("run")))
+
+            tasks.start_soon(wait)
+            waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%mcpl_format%'"
+            while not database.execute(waiting):
+                await anyio.lowlevel.checkpoint()
+            go_on.set()
+        assert found == [RUN]
+
+
+@needs_postgres
+@pytest.mark.anyio
+async def test_a_store_without_a_format(database: Database) -> None:
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            for damage in ("UPDATE mcpl_format SET format = 0", "DELETE FROM mcpl_format"):
+                database.execute(damage)
+                with pytest.raises(ApprovalError) as caught:
+                    await store.write(lambda tx: tx.save_run(RUN))
+                assert caught.value.code == "approval_storage_version"
 
 
 @needs_postgres
