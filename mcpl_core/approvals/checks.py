@@ -26,6 +26,7 @@ __all__ = (
     "REPLAY_CHECKS",
     "RESUME_CHECKS",
     "RUN_CHECKS",
+    "SEND_CHECKS",
     "Check",
     "Facts",
     "batch_refusal",
@@ -266,6 +267,15 @@ DISPATCH_CHECKS: Final[tuple[tuple[ApprovalCode, Check], ...]] = (
     ("approval_expired", _already_over),
     ("approval_configuration_mismatch", _reconfigured),
     ("approval_intent_conflict", _rebound),
+)
+
+
+#: After the claim, right before the request.
+SEND_CHECKS: Final[tuple[tuple[ApprovalCode, Check], ...]] = (
+    *RUN_CHECKS,
+    ("approval_canceled", _over),
+    ("approval_expired", _already_over),
+    ("approval_configuration_mismatch", _reconfigured),
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+from uuid import uuid4
 
 from ..catalog.bounded import copy_bounded
 from ..catalog.errors import EffectState
@@ -105,6 +106,7 @@ class Claim:
         claimed_at_ms: when, in milliseconds since the epoch.
         association: the approval, if it has one.
         error_code: why its effect is unknown, when the process lived to say so.
+        attempt: names this claim. One that is made for the same key later, after this one was taken back, has another.
     """
 
     key: ClaimKey
@@ -112,6 +114,7 @@ class Claim:
     claimed_at_ms: int
     association: Association | None = None
     error_code: str | None = None
+    attempt: str = field(default_factory=lambda: uuid4().hex)
 
     def __post_init__(self) -> None:
         check_fields(self, _CLAIM)
@@ -135,6 +138,7 @@ _CLAIM = (
     Field("claimed_at_ms", "claimedAtMs", integer()),
     Field("association", "association", optional(Association.from_json)),
     Field("error_code", "errorCode", optional(identity)),
+    Field("attempt", "attempt", identity),
 )
 
 
@@ -213,6 +217,10 @@ class Receipt:
         check_fields(self, _RECEIPT)
         if self.outcome.effect_state == "unknown":
             raise InvalidValueError("conflict", "an unknown effect has no receipt", "$.outcome.effectState")
+
+    def over(self, now_ms: int) -> bool:
+        """Whether its key is free again."""
+        return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
 
     def to_json(self) -> dict[str, Any]:
         """The plain JSON object."""

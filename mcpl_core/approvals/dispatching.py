@@ -3,9 +3,10 @@
 Owns: the order in which a write is dispatched, and what is recorded of it. Does not own: the checks (``checks``),
 asking and deciding (``gateway``), and the request itself (``mcpl_core.catalog.permits``).
 
-The claim is on the disk before the permit is minted, the registration is compared once more after that, and what comes
-back is recorded also when the caller is cancelled. Whatever cuts this off after the claim leaves the claim, and so
-``unknown``: nothing is ever sent a second time.
+The claim is on the disk before the permit is minted, the registration is compared once more after that, and when the
+scope check, which may wait for anything, has allowed the call, the store is asked a last time whether claim, lease and
+approval are still there. What comes back is recorded also when the caller is cancelled. Whatever cuts this off after
+the claim leaves the claim, and so ``unknown``: nothing is ever sent a second time.
 """
 
 from __future__ import annotations
@@ -23,12 +24,20 @@ from ..catalog.outcomes import CallOutcome, failed
 from ..catalog.permits import WritePermit, dispatch_write, mint_permit
 from ..catalog.registrations import WriteRegistration
 from ..catalog.scopes import CallContext
-from .checks import DISPATCH_CHECKS, RECEIPT_CHECKS, REPLAY_CHECKS, Facts, binding_matches, first_refusal
+from .checks import (
+    DISPATCH_CHECKS,
+    RECEIPT_CHECKS,
+    REPLAY_CHECKS,
+    SEND_CHECKS,
+    Facts,
+    binding_matches,
+    first_refusal,
+)
 from .claims import Association, Claim, Outcome, Receipt
 from .errors import ApprovalCode, refuse
 from .facts import claim_key, keep_refreshed, load_facts, log
 from .gateway import ApprovalGateway
-from .idempotency import settled_outcome
+from .idempotency import live_receipt, settled_receipt
 from .records import ApprovalIntent, approval_id_of, arguments_digest
 from .runs import Run, RunLease, ToolCall
 from .store import Transaction
@@ -118,9 +127,11 @@ def _begin(
     record, run = facts.record, facts.run
     assert record is not None and run is not None and record.decision is not None
     key, digest = claim_key(run, call, record.approval_id), arguments_digest(call.arguments)
-    known = settled_outcome(tx, key, digest, facts.now_ms)
+    known = settled_receipt(tx, key, digest, facts.now_ms)
     if known is not None:
-        return known
+        # What answered an approved call once answers it from now on, whatever time its key was given.
+        tx.save_receipt(replace(known, expires_at_ms=None))
+        return known.outcome
     association = Association(
         record.approval_id,
         record.intent.digest,
@@ -160,25 +171,38 @@ async def _send(
         lease_epoch=lease.epoch,
     )
     gateway.on_step("dispatch.permitted")
-    return await _exchange(gateway, claimed.claim, permit, registration, arguments, context)
+    return await _exchange(gateway, claimed, lease, permit, registration, arguments, context)
 
 
 async def _exchange(
     gateway: ApprovalGateway,
-    claim: Claim,
+    claimed: _Claimed,
+    lease: RunLease,
     permit: WritePermit,
     registration: WriteRegistration,
     arguments: dict[str, Any],
     context: CallContext,
 ) -> Outcome:
+    async def last_look() -> None:
+        code = await gateway.store.read(lambda tx: _not_any_more(gateway, tx, claimed, lease))
+        if code is not None:
+            refuse(code)
+
     try:
-        came = await dispatch_write(permit, registration, arguments, context)
+        came = await dispatch_write(permit, registration, arguments, context, last_look)
     finally:
-        # A caller that is cancelled must not take with it what is known of the effect.
+        # A caller that is cancelled, or refused in the end, must not take with it what is known of the effect.
         if permit.outcome is not None and permit.outcome.error_code == "mcp_canceled":
-            await _record(gateway, claim, _outcome(permit.outcome))
+            await _record(gateway, claimed.claim, _outcome(permit.outcome))
     gateway.on_step("dispatch.answered")
-    return await _record(gateway, claim, _outcome(came))
+    return await _record(gateway, claimed.claim, _outcome(came))
+
+
+def _not_any_more(gateway: ApprovalGateway, tx: Transaction, claimed: _Claimed, lease: RunLease) -> ApprovalCode | None:
+    facts = load_facts(tx, lease.run_id, approval_id_of(lease.run_id, claimed.intent.tool_call_id), gateway.clock())
+    if facts.claim is None or facts.claim.attempt != claimed.claim.attempt:
+        return "approval_claim_conflict"
+    return first_refusal(replace(facts, lease=lease), SEND_CHECKS)
 
 
 async def _record(gateway: ApprovalGateway, claim: Claim, outcome: Outcome) -> Outcome:
@@ -194,7 +218,7 @@ def _settle(gateway: ApprovalGateway, tx: Transaction, claim: Claim, outcome: Ou
     now, approval_id = gateway.clock(), association.approval_id
     facts = {"effectState": outcome.effect_state, "errorCode": outcome.error_code}
     kept = tx.claim(claim.key)
-    if kept is not None and kept.association != association:
+    if kept is not None and kept.attempt != claim.attempt:
         # Somebody proved that it was not made, and it was claimed again: what came of this one is for people to see.
         log(tx, approval_id, "unknown", now, **facts, late=True)
     elif outcome.effect_state == "unknown":
@@ -207,8 +231,8 @@ def _settle(gateway: ApprovalGateway, tx: Transaction, claim: Claim, outcome: Ou
         log(tx, approval_id, "released", now, **facts)
     else:
         tx.remove_claim(claim.key)
-        if tx.receipt(claim.key) is None:
-            tx.save_receipt(Receipt(claim, outcome, now))
+        known = live_receipt(tx, claim.key, now) or Receipt(claim, outcome, now)
+        tx.save_receipt(replace(known, expires_at_ms=None))
         log(tx, approval_id, "returned", now, **facts)
     gateway.on_step("dispatch.outcome_saved")
 

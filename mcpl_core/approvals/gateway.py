@@ -198,7 +198,8 @@ class ApprovalGateway:
         status = following(record.status, command.decision)
         revision = record.revision + 1
         assert status is not None
-        decision = Decision(command, principal_id, now, revision)
+        # The clock of the host that asked may be ahead of this one.
+        decision = Decision(command, principal_id, max(now, record.created_at_ms), revision)
         record = replace(record, status=status, revision=revision, decision=decision)
         tx.save_record(record)
         seen = {} if preview_digest is None else {"previewDigest": preview_digest}

@@ -11,6 +11,7 @@ what came of it, and only a reconciliation clears it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from anyio import CancelScope
@@ -22,7 +23,7 @@ from .fields import integer
 from .records import arguments_digest
 from .store import ApprovalStore, Transaction
 
-__all__ = ("DEFAULT_RECEIPT_TTL_MS", "Idempotency", "settled_outcome")
+__all__ = ("DEFAULT_RECEIPT_TTL_MS", "Idempotency", "live_receipt", "settled_receipt")
 
 #: How long a receipt answers for its key: a day.
 DEFAULT_RECEIPT_TTL_MS: Final = 24 * 60 * 60 * 1000
@@ -72,9 +73,9 @@ class Idempotency:
 
         def begin(tx: Transaction) -> Outcome | Claim:
             now = self._clock()
-            known = settled_outcome(tx, key, digest, now)
+            known = settled_receipt(tx, key, digest, now)
             if known is not None:
-                return known
+                return known.outcome
             claim = Claim(key, digest, now)
             tx.save_claim(claim)
             return claim
@@ -88,13 +89,16 @@ class Idempotency:
         return outcome
 
     def _settle(self, tx: Transaction, claim: Claim, outcome: Outcome) -> None:
-        if outcome.effect_state == "unknown":
-            tx.save_claim(Claim(claim.key, claim.arguments_digest, claim.claimed_at_ms, error_code=outcome.error_code))
+        now, kept = self._clock(), tx.claim(claim.key)
+        if kept is not None and kept.attempt != claim.attempt:
+            # Somebody settled this one, and the key was claimed again: that call speaks for itself.
             return
-        tx.remove_claim(claim.key)
-        if outcome.effect_state == "committed":
-            now = self._clock()
-            tx.save_receipt(Receipt(claim, outcome, now, now + self._ttl_ms))
+        if kept is not None and outcome.effect_state == "unknown":
+            tx.save_claim(replace(claim, error_code=outcome.error_code))
+        elif outcome.effect_state != "unknown":
+            tx.remove_claim(claim.key)
+            if outcome.effect_state == "committed" and live_receipt(tx, claim.key, now) is None:
+                tx.save_receipt(Receipt(claim, outcome, now, now + self._ttl_ms))
 
     async def reconcile(self, key: ClaimKey, *, principal_id: str, result: Outcome | None) -> None:
         """Clears a claim by what somebody found out. The approval gateway has its own way for its claims.
@@ -127,8 +131,14 @@ class Idempotency:
         return await self._store.write(lambda tx: tx.remove_expired_receipts(self._clock()))
 
 
-def settled_outcome(tx: Transaction, key: ClaimKey, digest: str, now_ms: int) -> Outcome | None:
-    """What is known of a key: its outcome, or ``None`` when it is free.
+def live_receipt(tx: Transaction, key: ClaimKey, now_ms: int) -> Receipt | None:
+    """The receipt that answers for a key now."""
+    receipt = tx.receipt(key)
+    return None if receipt is None or receipt.over(now_ms) else receipt
+
+
+def settled_receipt(tx: Transaction, key: ClaimKey, digest: str, now_ms: int) -> Receipt | None:
+    """What is known of a key for these arguments; ``None`` when it is free.
 
     Raises:
         ApprovalError: ``idempotency_in_flight`` or ``idempotency_key_conflict``.
@@ -136,9 +146,7 @@ def settled_outcome(tx: Transaction, key: ClaimKey, digest: str, now_ms: int) ->
     claim = tx.claim(key)
     if claim is not None:
         refuse("idempotency_in_flight" if claim.arguments_digest == digest else "idempotency_key_conflict")
-    receipt = tx.receipt(key)
-    if receipt is None or (receipt.expires_at_ms is not None and now_ms >= receipt.expires_at_ms):
-        return None
-    if receipt.claim.arguments_digest != digest:
+    receipt = live_receipt(tx, key, now_ms)
+    if receipt is not None and receipt.claim.arguments_digest != digest:
         refuse("idempotency_key_conflict")
-    return receipt.outcome
+    return receipt

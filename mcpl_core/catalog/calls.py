@@ -3,14 +3,15 @@
 Owns: the order of all this, the deadline, and what is known of the effect. Does not own: reading a result
 (``results``), the session (``peers``), and whether a write was approved (``permits``).
 
-The order: the catalog still holds; the arguments fit; the scope allows; the catalog still holds; the caller is not
-cancelled; the request; the catalog still holds; the result is valid. Nothing is tried twice.
+The order: the catalog still holds; the arguments fit; the scope allows; whoever gave leave for it still does; the
+catalog still holds; the caller is not cancelled; the request; the catalog still holds; the result is valid. Nothing is
+tried twice.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -82,7 +83,13 @@ def fit_arguments(tool: BoundTool, arguments: Any) -> dict[str, Any] | None:
         return None
 
 
-async def perform(tool: BoundTool, arguments: Any, context: CallContext, course: Course) -> Envelope | CatalogCode:
+async def perform(
+    tool: BoundTool,
+    arguments: Any,
+    context: CallContext,
+    course: Course,
+    last_look: Callable[[], Awaitable[None]] | None = None,
+) -> Envelope | CatalogCode:
     """Calls the tool. What the peer says beyond a valid success is dropped.
 
     Args:
@@ -90,6 +97,7 @@ async def perform(tool: BoundTool, arguments: Any, context: CallContext, course:
         arguments: what the caller wants to send; any value.
         context: on whose behalf.
         course: is told when the request goes out.
+        last_look: comes after the scope check, which may take its time; what it raises ends the call, unsent.
 
     Returns:
         The envelope, or why there is none.
@@ -102,6 +110,8 @@ async def perform(tool: BoundTool, arguments: Any, context: CallContext, course:
     # The check has a copy of its own: what it does to it changes nothing of what is sent.
     if tool.scope is not None and not await scope_allows(tool.scope, context, copy_bounded(fitting, IDENTITY_BUDGET)):
         return "mcp_scope_denied"
+    if last_look is not None:
+        await last_look()
     if (problem := tool.lease.problem()) is not None:
         return problem
     await checkpoint_if_cancelled()

@@ -12,6 +12,7 @@ kept from that must run elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NoReturn
 
 from .calls import Course, perform
@@ -84,7 +85,11 @@ def mint_permit(registration: WriteRegistration, arguments: Any, claim: str) -> 
 
 
 async def dispatch_write(
-    permit: WritePermit, registration: WriteRegistration, arguments: Any, context: CallContext
+    permit: WritePermit,
+    registration: WriteRegistration,
+    arguments: Any,
+    context: CallContext,
+    last_look: Callable[[], Awaitable[None]] | None = None,
 ) -> CallOutcome:
     """Sends one write, at most once, and says what is known of its effect.
 
@@ -95,6 +100,8 @@ async def dispatch_write(
         permit: minted for this call; spent from here on, whatever happens.
         registration, arguments: the call, once more: what the permit was not minted for is not sent.
         context: on whose behalf.
+        last_look: the gate's, right before the request: what it raises goes on to the caller, and ``permit.outcome`` is
+            ``mcp_canceled`` with ``not_started``.
 
     Returns:
         The outcome: ``committed`` only for a valid success; ``not_started`` where it is known that nothing was sent;
@@ -113,7 +120,7 @@ async def dispatch_write(
     course = Course()
     permit._outcome = failed("mcp_canceled", "not_started")
     try:
-        found = await perform(registration._tool, permit._arguments, context, course)
+        found = await perform(registration._tool, permit._arguments, context, course, last_look)
     except BaseException:
         permit._outcome = failed("mcp_canceled", "unknown" if course.submitted else "not_started")
         raise

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpl_core.approvals import Outcome, RunLease, reconcile
+from mcpl_core.approvals import ClaimKey, Outcome, RunLease, reconcile
 from mcpl_core.catalog import CallContext, CatalogMonitor, GateRequiredError
 from mcpl_core.catalog.peers.base import PeerResult
 from mcpl_core.catalog.profile import compile_schema
@@ -23,6 +23,7 @@ from tests.approvals.world import (
     START,
     SUCCESS,
     TOOL,
+    HandClock,
     Host,
     Server,
     checkpoint,
@@ -505,7 +506,126 @@ async def test_an_answer_that_comes_when_somebody_has_settled_it(tmp_path: Path,
         assert len(await host.kinds(record)) == (7 if settled == "claimed again" else 5)
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "change",
+    [
+        "approval_claim_conflict",
+        "agent_run_lease_lost",
+        "approval_canceled",
+        "approval_expired",
+        "approval_configuration_mismatch",
+    ],
+)
+@pytest.mark.spec("R-approvals-13")
+async def test_what_changed_while_the_scope_was_asked(tmp_path: Path, change: Any) -> None:
+    """A scope check may wait for anybody; meanwhile an operator may have proved that the call was not made."""
+    asked, go_on = anyio.Event(), anyio.Event()
+
+    async def scope(context: CallContext, arguments: dict[str, Any]) -> bool:
+        asked.set()
+        await go_on.wait()
+        return True
+
+    async with host_at(tmp_path) as host, anyio.create_task_group() as tasks:
+        lease, record = await host.approved()
+        good = host.registrations[TOOL]
+        host.registrations[TOOL] = registration(host.server, scope=scope)
+
+        async def first() -> None:
+            with refused(change):
+                await host.dispatch(lease)
+
+        tasks.start_soon(first)
+        await asked.wait()
+        requests = 0
+        if change == "approval_claim_conflict":
+            later = Host(host.store, clock=HandClock(START + LIFE * 11), server=host.server)
+            await reconcile(
+                later.gateway,
+                APPROVAL_ID,
+                intent_digest=record.intent.digest,
+                principal_id="bob",
+                not_executed=True,
+            )
+            host.registrations[TOOL] = good
+            # The same worker again, under the same lease: also that is another claim.
+            assert await host.dispatch(lease) == DONE
+            requests = 1
+        elif change == "agent_run_lease_lost":
+            host.clock.now += LIFE * 10
+        elif change == "approval_expired":
+            host.clock.now += LIFE
+        elif change == "approval_canceled":
+            await _canceled(host, lease)
+        else:
+            await _reconfigured(host, lease)
+        go_on.set()
+    assert len(host.server.calls) == requests
+    async with host_at(tmp_path) as host:
+        assert await host.receipted(record) is bool(requests) and not await host.claimed(record)
+        assert (await host.kinds(record))[-1] == "released"
+
+
 # Idempotency keys
+
+
+async def _made_by_key(host: Host, answer: str = "made") -> None:
+    async def operation() -> Outcome:
+        return Outcome("committed", answer)
+
+    await host.idempotency.execute_once(ClaimKey("alice", TOOL, "invoice-7"), ARGUMENTS, operation)
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("R-approvals-8")
+async def test_a_key_whose_receipt_is_over_is_used_once_more_and_no_more(tmp_path: Path) -> None:
+    keyed = tool_call(idempotency_key="invoice-7")
+    async with host_at(tmp_path) as host:
+        await _made_by_key(host)
+        host.clock.now += 1_000
+        lease, record = await host.approved(call=keyed)
+        for _ in range(2):
+            assert await host.dispatch(lease, keyed) == DONE
+        assert len(host.server.calls) == 1
+        assert await host.receipted(record)
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("R-approvals-8")
+async def test_what_answered_an_approved_call_answers_it_for_good(tmp_path: Path) -> None:
+    keyed = tool_call(idempotency_key="invoice-7")
+    async with host_at(tmp_path) as host:
+        await _made_by_key(host)
+        lease, _ = await host.approved(call=keyed)
+        for _ in range(2):
+            assert (await host.dispatch(lease, keyed)).result == "made"
+            host.clock.now += LIFE // 2
+            assert await host.idempotency.forget_expired() == 0
+        assert host.server.calls == []
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("R-approvals-7", "R-approvals-8")
+async def test_a_late_success_beside_the_receipt_of_its_key(tmp_path: Path) -> None:
+    """The approved call hung, was said not to be made, and its key was used by another call: one effect too many
+    already; the approval must not lead to a third."""
+    keyed = tool_call(idempotency_key="invoice-7")
+    async with host_at(tmp_path) as host, anyio.create_task_group() as tasks:
+        lease, record = await host.approved(call=keyed)
+        host.server.until = anyio.Event()
+        tasks.start_soon(host.dispatch, lease, keyed)
+        await host.server.entered.wait()
+        later = Host(host.store, clock=HandClock(START + LIFE * 11))
+        await reconcile(
+            later.gateway, APPROVAL_ID, intent_digest=record.intent.digest, principal_id="bob", not_executed=True
+        )
+        await _made_by_key(host)
+        host.server.until.set()
+    async with host_at(tmp_path) as host:
+        host.clock.now += LIFE // 2
+        assert (await host.dispatch(lease, keyed)).result == "made"
+        assert host.server.calls == []
 
 
 @pytest.mark.anyio

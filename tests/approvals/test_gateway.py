@@ -25,6 +25,7 @@ from tests.approvals.world import (
     LIFE,
     LIMIT,
     START,
+    HandClock,
     Host,
     checkpoint,
     command,
@@ -411,6 +412,22 @@ async def test_a_clock_that_goes_back_revives_nothing(tmp_path: Path) -> None:
         with refused("approval_expired"):
             await host.decide(record, key="again")
         assert await host.kinds(record) == ["proposed", "expired"]
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("R-approvals-3")
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+async def test_an_approver_whose_clock_is_behind(tmp_path: Path, decision: Any) -> None:
+    async with host_at(tmp_path) as host:
+        run, lease = await host.ready()
+        record = await host.propose(run, lease)
+        approver = Host(host.store, clock=HandClock(START - LIFE))
+        receipt = await approver.decide(record, decision)
+        assert receipt.decided_at_ms == record.created_at_ms == START
+        assert await approver.decide(record, decision) == receipt
+    async with host_at(tmp_path) as host:
+        kept = await host.gateway.get(APPROVAL_ID)
+        assert kept.receipt == receipt
 
 
 @pytest.mark.anyio

@@ -213,6 +213,43 @@ async def test_reconciling(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("settled", ["free", "done", "claimed again"])
+@pytest.mark.parametrize("late", ["committed", "not_started", "unknown"])
+@pytest.mark.spec("R-approvals-7")
+async def test_an_outcome_that_comes_when_somebody_has_settled_it(tmp_path: Path, settled: str, late: Any) -> None:
+    entered, go_on, done = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def slow() -> Outcome:
+        entered.set()
+        await go_on.wait()
+        return Outcome(late, "late")
+
+    async with host_at(tmp_path) as host, anyio.create_task_group() as tasks:
+
+        async def first() -> None:
+            await _once(host, slow)
+            done.set()
+
+        tasks.start_soon(first)
+        await entered.wait()
+        found = Outcome("committed", "found") if settled == "done" else None
+        await host.idempotency.reconcile(KEY, principal_id="bob", result=found)
+        if settled == "claimed again":
+            await _once(host, Operation(Outcome("unknown", None, "mcp_timeout")))
+        go_on.set()
+        await done.wait()
+        operation = Operation()
+        if settled == "claimed again":
+            # The later claim is another's, and stays what it is.
+            with refused("idempotency_in_flight"):
+                await _once(host, operation)
+            return
+        known = "found" if settled == "done" else "late" if late == "committed" else DONE.result
+        assert (await _once(host, operation)).result == known
+        assert operation.count == (settled == "free" and late != "committed")
+
+
+@pytest.mark.anyio
 async def test_the_claim_of_an_approval_is_not_its_business(tmp_path: Path) -> None:
     async with host_at(tmp_path) as host:
         lease, record = await host.approved()

@@ -79,6 +79,10 @@ class Server:
     def capabilities(self) -> Mapping[str, Any]:
         return {"tools": {}}
 
+    @property
+    def may_repeat(self) -> bool:
+        return False
+
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         return lambda: None
 
