@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ..errors import InvalidValueError, LocalProtocolError
+from ..errors import LocalProtocolError
 from ..trees import Place, at_place
 from ..wire.values import decode_value
 from .bounded import JsonBudget, copy_bounded
@@ -88,13 +89,12 @@ def pin(snapshot: ToolSnapshot, path: str | os.PathLike[str], *, replace: bool =
         LocalProtocolError: there is a file, and it is not to be replaced.
         OSError: it cannot be written.
     """
-    text = json.dumps({"format": PIN_FORMAT, "snapshot": snapshot.to_json()}, indent=1, sort_keys=True) + "\n"
     target = os.fspath(path)
-    draft = f"{target}.{os.getpid()}.draft"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    # Under a name that nobody has: drafts of the dead may lie about.
+    descriptor, draft = tempfile.mkstemp(".draft", f"{os.path.basename(target)}.", os.path.dirname(target) or os.curdir)
     try:
         with open(descriptor, "wb") as file:
-            file.write(text.encode())
+            file.write(_written(snapshot))
             file.flush()
             os.fsync(file.fileno())
         taken = not _place(draft, target, replace)
@@ -103,6 +103,12 @@ def pin(snapshot: ToolSnapshot, path: str | os.PathLike[str], *, replace: bool =
             os.unlink(draft)
     if taken:
         raise LocalProtocolError("there is a pin already")
+
+
+def _written(snapshot: ToolSnapshot) -> bytes:
+    """The only text of a pin of this snapshot."""
+    text = json.dumps({"format": PIN_FORMAT, "snapshot": snapshot.to_json()}, indent=1, sort_keys=True)
+    return f"{text}\n".encode()
 
 
 def _place(draft: str, target: str, replace: bool) -> bool:
@@ -121,10 +127,11 @@ def load_pin(path: str | os.PathLike[str]) -> ToolSnapshot:
     """The snapshot of a file.
 
     Raises:
-        CatalogError: ``mcp_pin_invalid``: it is not there, is no pin, or is not what was written.
+        CatalogError: ``mcp_pin_invalid``: it is not there, is no pin, or is not what was written; line ends alone may
+            be those of another system.
     """
     snapshot: ToolSnapshot | None = None
-    with suppress(OSError, InvalidValueError, KeyError, TypeError, RecursionError):
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         snapshot = _read(path)
     if snapshot is None:
         raise CatalogError("mcp_pin_invalid")
@@ -137,10 +144,7 @@ def _read(path: str | os.PathLike[str]) -> ToolSnapshot | None:
     if len(text) > _LONGEST_FILE:
         return None
     budget = JsonBudget(depth=70, nodes=70_000, bytes=_LONGEST_FILE)
-    whole = copy_bounded(decode_value(text), budget)
-    if not isinstance(whole, dict) or whole.keys() != {"format", "snapshot"} or whole["format"] != PIN_FORMAT:
-        return None
-    kept = whole["snapshot"]
+    kept = copy_bounded(decode_value(text), budget)["snapshot"]
     version, server, protocol = kept["schemaVersion"], kept["serverId"], kept["protocolVersion"]
     entries = kept["entries"]
     if type(version) is not int or version not in (READ_SCHEMA, WRITE_SCHEMA) or not isinstance(entries, list):
@@ -149,8 +153,8 @@ def _read(path: str | os.PathLike[str]) -> ToolSnapshot | None:
     if not all(isinstance(text, str) for text in texts):
         return None
     snapshot = make_snapshot(version, server, protocol, entries)
-    # Its keys, the order of its entries and its digest, all at once.
-    return snapshot if snapshot.to_json() == kept else None
+    # Format, names, order and digest, all at once; and nothing that one reader sees and another one does not.
+    return snapshot if _written(snapshot) == text.replace(b"\r\n", b"\n") else None
 
 
 def check_pin(path: str | os.PathLike[str], snapshot: ToolSnapshot) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from mcpl_core.catalog.bindings import ToolPolicy
 from mcpl_core.catalog.errors import CatalogError
+from mcpl_core.catalog.identity import identity_digest
 from mcpl_core.catalog.pinning import PIN_FORMAT, PinChange, check_pin, compare, load_pin, pin
 from mcpl_core.catalog.snapshot import READ_SCHEMA, ToolSnapshot, make_snapshot, snapshot_entry
 from mcpl_core.errors import LocalProtocolError
@@ -25,6 +26,11 @@ def entry(remote: str = "search", local: str = "search", **members: Any) -> Json
 
 def snapshot(*entries: Json, server: str = "s") -> ToolSnapshot:
     return make_snapshot(READ_SCHEMA, server, "2025-11-25", entries or [entry()])
+
+
+def laid_out(whole: Json) -> str:
+    """As files of pins are."""
+    return json.dumps(whole, indent=1, sort_keys=True) + "\n"
 
 
 def code(path: Path, found: ToolSnapshot | None = None) -> str:
@@ -67,16 +73,42 @@ def test_there_is_no_trust_on_first_use(tmp_path: Path) -> None:
 @pytest.mark.spec("R-catalog-8")
 def test_every_byte_of_the_file_counts(tmp_path: Path) -> None:
     path = tmp_path / "s.pin"
-    pin(snapshot(), path)
+    small = snapshot(entry(inputSchema={"type": "object"}))
+    pin(small, path)
     text = path.read_bytes()
-    kept = 0
+    assert text.decode() == laid_out({"format": PIN_FORMAT, "snapshot": small.to_json()})
     for index in range(len(text)):
-        path.write_bytes(text[:index] + bytes([text[index] ^ 1]) + text[index + 1 :])
-        try:
-            kept += load_pin(path) == snapshot()
-        except CatalogError as exc:
-            assert exc.code == "mcp_pin_invalid"
-    assert kept == 0
+        # Another byte, or in the place of a space none at all, which changes no value.
+        other = b"" if text[index : index + 1].isspace() else bytes([text[index] ^ 1])
+        path.write_bytes(text[:index] + other + text[index + 1 :])
+        assert code(path) == "mcp_pin_invalid"
+
+
+@pytest.mark.spec("R-catalog-8")
+def test_a_member_that_is_there_twice(tmp_path: Path) -> None:
+    """One reader takes the first, another one the last."""
+    path = tmp_path / "s.pin"
+    pin(snapshot(), path)
+    path.write_text(path.read_text().replace('"serverId"', '"serverId": "other",\n  "serverId"'))
+    assert code(path) == "mcp_pin_invalid"
+
+
+def test_line_ends_of_another_system(tmp_path: Path) -> None:
+    path = tmp_path / "s.pin"
+    pin(snapshot(), path)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    check_pin(path, snapshot())
+
+
+def test_drafts_of_the_dead_are_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container every process has the same id. A path without a folder is in the current one."""
+    (tmp_path / f"s.pin.{os.getpid()}.draft").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "elsewhere"))
+    pin(snapshot(), "s.pin")
+    check_pin("s.pin", snapshot())
+    assert len(os.listdir(tmp_path)) == 2
+    assert code(Path("a\0b")) == "mcp_pin_invalid"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +124,7 @@ def test_every_byte_of_the_file_counts(tmp_path: Path) -> None:
 )
 def test_files_of_another_kind(tmp_path: Path, change: Json) -> None:
     path = tmp_path / "s.pin"
-    path.write_text(json.dumps({"format": PIN_FORMAT, "snapshot": snapshot().to_json()} | change))
+    path.write_text(laid_out({"format": PIN_FORMAT, "snapshot": snapshot().to_json()} | change))
     assert code(path) == "mcp_pin_invalid"
 
 
@@ -112,8 +144,13 @@ def test_files_of_another_kind(tmp_path: Path, change: Json) -> None:
     ],
 )
 def test_snapshots_that_are_none(tmp_path: Path, change: Json) -> None:
+    """Also with a digest that fits: whoever edits a file can count."""
     path = tmp_path / "s.pin"
-    path.write_text(json.dumps({"format": PIN_FORMAT, "snapshot": snapshot().to_json() | change}))
+    kept = snapshot().to_json() | change
+    if "revisionDigest" not in change:
+        del kept["revisionDigest"]
+        kept["revisionDigest"] = identity_digest(kept)
+    path.write_text(laid_out({"format": PIN_FORMAT, "snapshot": kept}))
     assert code(path) == "mcp_pin_invalid"
 
 
