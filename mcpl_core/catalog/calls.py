@@ -19,11 +19,11 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from .bounded import copy_bounded
-from .errors import CatalogCode
+from .errors import CALL_CODES, CatalogCode
 from .identity import IDENTITY_BUDGET
 from .limits import CatalogLimits
 from .monitor import Lease
-from .peers.base import PeerFailure, PeerMethod, PeerReply, ToolPeer
+from .peers.base import PeerFailure, PeerMethod, PeerReply, PeerResult, ToolPeer
 from .profile import CompiledSchema, ProfileMismatchError
 from .results import Envelope, read_result
 from .scopes import CallContext, ScopeCheck, scope_allows
@@ -137,4 +137,6 @@ async def ask(
             # No peer should, and whatever it says must not get any further: its type is enough to find it by.
             _logger.error("a peer raised %s", type(exc).__name__)
             reply = PeerFailure("mcp_transport_error")
-    return reply
+    # A peer of somebody else's may return anything.
+    failed = isinstance(reply, PeerFailure) and reply.code in CALL_CODES
+    return reply if failed or isinstance(reply, PeerResult) else PeerFailure("mcp_transport_error")

@@ -21,7 +21,7 @@ from .identity import identity_digest
 from .outcomes import CallOutcome, failed, succeeded
 from .registrations import WriteRegistration
 from .results import Envelope
-from .scopes import CallContext
+from .scopes import CallContext, check_context
 
 __all__ = ("WritePermit", "dispatch_write", "mint_permit")
 
@@ -109,7 +109,9 @@ async def dispatch_write(
 
     Raises:
         GateRequiredError: ``no_permit``, ``spent``, ``other_call``; nothing was sent.
+        InvalidValueError: ``context``: it is no ``CallContext``; nothing was sent, and the permit is not spent.
     """
+    check_context(context)
     if type(permit) is not WritePermit or getattr(permit, "_registration", None) is None:
         raise GateRequiredError("no_permit")
     if permit._spent:

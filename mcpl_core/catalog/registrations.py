@@ -17,7 +17,7 @@ from .monitor import Lease
 from .outcomes import CallOutcome, failed, succeeded
 from .profile import CompiledSchema
 from .results import Envelope
-from .scopes import CallContext
+from .scopes import CallContext, check_context
 
 __all__ = ("ReadRegistration", "ToolRegistration", "WriteRegistration")
 
@@ -98,7 +98,11 @@ class ReadRegistration(ToolRegistration):
         Args:
             arguments: checked against the input schema as they are.
             context: on whose behalf.
+
+        Raises:
+            InvalidValueError: ``context``: it is no ``CallContext``; nothing was sent.
         """
+        check_context(context)
         course = Course()
         found = await perform(self._tool, arguments, context, course)
         if isinstance(found, Envelope):

@@ -10,11 +10,11 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ..errors import InvalidValueError
 
-__all__ = ("CallContext", "ScopeCheck", "scope_allows")
+__all__ = ("CallContext", "ScopeCheck", "check_context", "scope_allows")
 
 _logger = logging.getLogger("mcpl_core.catalog")
 
@@ -32,7 +32,7 @@ class CallContext:
         lease_epoch: counts up with each owner of the run; a later one makes the earlier ones void.
 
     Raises:
-        InvalidValueError: ``principal``: it is no text, or blank; ``run_id``: no text.
+        InvalidValueError: a member is not what it must be; ``code`` is its name.
     """
 
     principal: str
@@ -45,10 +45,33 @@ class CallContext:
     def __post_init__(self) -> None:
         if not isinstance(self.principal, str) or not self.principal.strip():
             raise InvalidValueError("principal", "who calls must be named", "$.principal")
-        if not isinstance(self.run_id, str):
-            raise InvalidValueError("run_id", "expected a text", "$.run_id")
+        for name, kind, shown in _MEMBERS:
+            value = getattr(self, name)
+            # A bool is an int for isinstance, and no epoch.
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise InvalidValueError(name, f"expected {shown}", f"$.{name}")
         if not self.root_run_id:
             object.__setattr__(self, "root_run_id", self.run_id)
+
+
+#: What the members beside ``principal`` must be.
+_MEMBERS: Final[tuple[tuple[str, Any, str], ...]] = (
+    ("run_id", str, "a text"),
+    ("root_run_id", str, "a text"),
+    ("agent_id", str | None, "a text or None"),
+    ("lease_owner", str | None, "a text or None"),
+    ("lease_epoch", int | None, "a whole number or None"),
+)
+
+
+def check_context(context: object) -> None:
+    """A call is made on somebody's behalf, with or without a scope check.
+
+    Raises:
+        InvalidValueError: ``context``: it is no ``CallContext``.
+    """
+    if not isinstance(context, CallContext):
+        raise InvalidValueError("context", "on whose behalf the call is made must be said")
 
 
 #: ``check(context, arguments)``, sync or async. ``None`` and ``True`` allow; everything else denies, whatever it is.

@@ -273,3 +273,19 @@ async def test_a_permit_shows_no_arguments() -> None:
     _, registration = await write(ScriptedPeer())
     permit = mint_permit(registration, {"q": "abc"}, "claim-1")
     assert repr(permit) == "<WritePermit save spent=False>"
+
+
+@pytest.mark.spec("R-catalog-6")
+@pytest.mark.parametrize("reply", [None, "done", PeerFailure("mcp_pin_invalid", submitted=False)])
+async def test_a_peer_that_returns_what_it_must_not(reply: Any) -> None:
+    """Nothing is known then."""
+
+    class Odd(ScriptedPeer):
+        async def request(self, method: Any, params: Any) -> Any:
+            return reply if method == "tools/call" else await super().request(method, params)
+
+    _, registration = await write(Odd())
+    permit = mint_permit(registration, {"q": "x"}, "claim")
+    outcome = await dispatch_write(permit, registration, {"q": "x"}, CALLER)
+    assert (outcome.error_code, outcome.effect) == ("mcp_transport_error", "unknown")
+    assert permit.outcome == outcome

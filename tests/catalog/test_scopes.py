@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from mcpl_core.catalog.permits import dispatch_write, mint_permit
 from mcpl_core.catalog.scopes import CallContext, scope_allows
 from mcpl_core.errors import InvalidValueError
-from tests.catalog.kit import CALLER, CANARY
+from tests.catalog.kit import CALLER, CANARY, ScriptedPeer, read, write
 
 pytestmark = pytest.mark.anyio
 
@@ -65,8 +66,35 @@ async def test_there_is_no_caller_without_a_name(principal: Any) -> None:
     assert caught.value.code == "principal"
 
 
-async def test_a_run_is_named_by_a_text() -> None:
-    number: Any = 7
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("run_id", 7),
+        ("run_id", None),
+        ("root_run_id", 7),
+        ("agent_id", 7),
+        ("lease_owner", b"w"),
+        ("lease_epoch", "3"),
+        ("lease_epoch", True),
+        ("lease_epoch", 3.0),
+    ],
+)
+async def test_the_other_members_are_what_they_must_be(name: str, value: Any) -> None:
     with pytest.raises(InvalidValueError) as caught:
-        CallContext(principal="a", run_id=number)
-    assert caught.value.code == "run_id"
+        CallContext(**{"principal": "a", name: value})
+    assert caught.value.code == name
+
+
+async def test_a_call_without_a_caller_is_none() -> None:
+    """Also where no scope check would ask."""
+    anybody: Any = None
+    peer = ScriptedPeer()
+    _, registration = await read(peer)
+    _, written = await write(peer)
+    permit = mint_permit(written, {"q": "x"}, "claim")
+    for call in (registration.call({"q": "x"}, anybody), dispatch_write(permit, written, {"q": "x"}, anybody)):
+        with pytest.raises(InvalidValueError) as caught:
+            await call
+        assert caught.value.code == "context"
+    assert peer.calls == []
+    assert (await dispatch_write(permit, written, {"q": "x"}, CALLER)).effect == "committed"
