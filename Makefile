@@ -4,12 +4,17 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# Compiled modules are kept: the tests start many programs.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 READY := .venv/.ready
 
+# So many workers; a test file stays with one of them. JOBS=0 runs the suite in one process.
+JOBS ?= 2
 # COVERAGE=1 runs the suite under coverage, for `make coverage-gate` to judge.
 COVERAGE ?=
-RUN_TESTS = $(BIN)/python $(if $(COVERAGE),-m coverage run) -m pytest
+RUN_TESTS = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(if $(COVERAGE),--cov --cov-report=)
 
 # Layers 0 to 3: every branch is covered. The rest is reported.
 comma := ,
