@@ -1,8 +1,9 @@
 """Serving Streamable HTTP with the official SDK and uvicorn. Needs both; loaded when an HTTP endpoint is made.
 
-Owns: the ASGI application in front of the SDK's, the way from the SDK's requests to our answers and back, and the life
-of the HTTP server. Does not own: MCP over HTTP itself, in both eras, which is the SDK's: content negotiation, the limit
-of the body, the envelope of requests, routing headers, streams and keep-alive.
+Owns: the way from the SDK's requests to our answers and back, and the life of the HTTP server. Does not own: who gets
+in (``http_application``), how long a client may take (``http_connection``), and MCP over HTTP itself, in both eras,
+which is the SDK's: content negotiation, the limit of the body, the envelope of requests, routing headers, streams and
+keep-alive.
 
 The answers go round the SDK's own models of results: these drop members that they do not know and nulls in schemas, and
 what is served goes out as it is. The envelope that the era without a handshake asks for is therefore added here.
@@ -29,24 +30,20 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import CACHEABLE_METHODS
 from msgspec import Raw
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
 
 from ...errors import RpcError
 from ...wire.values import decode_value, encode_value, has_surrogate_escape
 from .answers import Answers, error_object, is_modern
-from .call import LOCAL_PRINCIPAL, Notify, Peer, call_here
-from .calling import contained
+from .call import Notify, Peer
+from .http_application import PEER, HttpApplication
 from .http_connection import BoundedConnection
-from .http_policy import HttpPolicy, HttpRefusal, IncomingRequest
+from .http_policy import HttpPolicy
 
 __all__ = ("HttpServer",)
 
-#: Where the caller stands in the ASGI scope.
-_PEER: Final = "mcpl.peer"
-
 #: Print messages, headers or bodies at their debug level.
 _LOUD_LOGGERS: Final = (
+    "mcp.server._streamable_http_modern",
     "mcp.server.lowlevel.server",
     "mcp.server.runner",
     "mcp.server.streamable_http",
@@ -58,11 +55,6 @@ _LOUD_LOGGERS: Final = (
 _TICK: Final = 1.0
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-_UNAUTHENTICATED: Final = HttpRefusal(401, "authentication is required", (("www-authenticate", "Bearer"),))
-_FAILED: Final = HttpRefusal(500, "the server failed")
-
-_logger = logging.getLogger("mcpl_core.mcp.serving")
 
 
 class HttpServer:
@@ -101,7 +93,7 @@ class HttpServer:
             _SdkServer(answers), stateless=True, max_request_body_size=self._max_body_bytes
         )
         config = uvicorn.Config(
-            _Application(manager, self._policy, self._authenticate, self._receive_timeout),
+            HttpApplication(manager, self._policy, self._authenticate, self._receive_timeout),
             http=partial(BoundedConnection, self._receive_timeout),  # type: ignore[arg-type]
             ws="none",
             loop="none",
@@ -152,60 +144,6 @@ class _Uvicorn(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._ready()
-
-
-class _Application:
-    """The ASGI application: everything that can be told by a request's head is told before its body is read."""
-
-    def __init__(
-        self,
-        manager: StreamableHTTPSessionManager,
-        policy: HttpPolicy,
-        authenticate: Callable[[Any], Any] | None,
-        timeout: float,
-    ) -> None:
-        self._manager = manager
-        self._policy = policy
-        self._authenticate = authenticate
-        self._timeout = timeout
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = _incoming(scope)
-        refusal = self._policy.refusal(request)
-        if refusal is None:
-            principal = await self._principal(request)
-            refusal = principal if isinstance(principal, HttpRefusal) else None
-        if refusal is not None:
-            response = PlainTextResponse(refusal.text + "\n", refusal.status, dict(refusal.headers))
-            await response(scope, receive, send)
-            return
-        scope[_PEER] = (principal, request.headers)
-        await self._manager.handle_request(scope, receive, send)
-
-    async def _principal(self, request: IncomingRequest) -> Any:
-        if self._authenticate is None:
-            return LOCAL_PRINCIPAL
-        try:
-            with anyio.fail_after(self._timeout):
-                principal = await contained(call_here, self._authenticate, request)
-        except Exception as exc:
-            # Its text may hold what the request had to prove.
-            _logger.error("authenticate failed: %s", type(exc).__name__)
-            return _FAILED
-        # True and False are what a predicate says that only lets in, or does not.
-        if principal is True:
-            return LOCAL_PRINCIPAL
-        return _UNAUTHENTICATED if principal is None or principal is False else principal
-
-
-def _incoming(scope: Scope) -> IncomingRequest:
-    headers: dict[str, str] = {}
-    for raw_name, raw_value in scope["headers"]:
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    client = scope.get("client")
-    peer = f"{client[0]}:{client[1]}" if client else ""
-    return IncomingRequest(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers, peer)
 
 
 class _SdkServer(Server[Any]):
@@ -284,7 +222,7 @@ def _sendable(raw: Raw) -> dict[str, Any]:
 def _peer(ctx: ServerRequestContext[Any, Any]) -> Peer:
     request = ctx.request
     assert isinstance(request, Request)
-    principal, headers = request.scope[_PEER]
+    principal, headers = request.scope[PEER]
     client = _meta(ctx.params).get(types.CLIENT_INFO_META_KEY)
     return Peer(principal, "http", ctx.protocol_version, client if isinstance(client, dict) else None, headers)
 

@@ -78,10 +78,8 @@ async def test_what_comes_right_behind_the_handshake_comes_after_it() -> None:
     async with serving() as client:
         hello = client.request("initialize", {"protocolVersion": "2025-11-25"})
         listing = client.request("tools/list")
-        await client.send(hello)
-        await client.send(listing)
-        assert await client.result("ping") == {}
-        assert [tool["name"] for tool in client.answers[listing["id"]]["result"]["tools"]] == ["echo"]
+        await client.send(hello, listing)
+        assert [tool["name"] for tool in (await client.answer(listing["id"]))["result"]["tools"]] == ["echo"]
 
 
 async def test_a_call_knows_who_calls() -> None:

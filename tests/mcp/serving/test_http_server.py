@@ -531,6 +531,12 @@ async def test_stopping_gives_calls_their_grace_and_then_cancels_them() -> None:
         tasks.cancel_scope.cancel()
 
 
+async def test_stopping_waits_for_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpl_core.mcp.serving.http_server._TICK", 60.0)
+    async with served(Counting()) as handle:
+        assert (await post(handle.port, CALL)).status == 200
+
+
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_stopping_waits_for_calls_that_end_in_time(era: str) -> None:
     began, release = anyio.Event(), anyio.Event()
@@ -594,6 +600,9 @@ async def test_secrets_are_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
             ),
         ):
             assert reply.message["result"]["content"][0]["text"] == "CANARY-result CANARY-credential"
+        for headers in (modern_headers("notifications/CANARY"), {}):
+            notice = {"jsonrpc": "2.0", "method": "notifications/CANARY", "params": {"text": "CANARY"}}
+            assert (await post(handle.port, json.dumps(notice).encode(), headers)).status == 202
         assert "CANARY" not in repr(handle)
     assert [name for name in logging.root.manager.loggerDict if logging.getLogger(name).filters] == filtered
     said = [record.getMessage() for record in caplog.records if not record.name.startswith("tests")]
