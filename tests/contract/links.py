@@ -12,7 +12,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,7 @@ class Row:
         half_close: whether one direction can end while the other goes on.
         far_half_close: whether the far side can do so, too.
         skips_oversize: whether an over-long message is skipped; otherwise it closes.
+        hasty: options of the near side with which its goodbye takes next to no time, beside ``close_timeout``.
     """
 
     factory: Factory
@@ -68,6 +69,7 @@ class Row:
     half_close: bool = True
     far_half_close: bool = True
     skips_oversize: bool = True
+    hasty: dict[str, Any] = field(default_factory=dict)
 
 
 class Far:
@@ -182,7 +184,8 @@ async def child(**options: Any) -> AsyncIterator[Link]:
         news.set()
 
     command = [sys.executable, str(Path(__file__).with_name("peer.py"))]
-    near = McplConnection.connect(command, transport_options={"on_stderr": on_stderr}, **options)
+    given = {"on_stderr": on_stderr, **options.pop("transport_options", {})}
+    near = McplConnection.connect(command, transport_options=given, **options)
     transport = near.transport
     assert isinstance(transport, SubprocessTransport)
 
@@ -212,7 +215,8 @@ def listening(endpoint: str, near: dict[str, Any] | None = None, far: dict[str, 
     @asynccontextmanager
     async def factory(**options: Any) -> AsyncIterator[Link]:
         async with McplConnection.listen(endpoint, listener_options=far or {}) as listener:
-            dialled = McplConnection.connect(listener.endpoint, transport_options=near or {}, **options)
+            given = {**(near or {}), **options.pop("transport_options", {})}
+            dialled = McplConnection.connect(listener.endpoint, transport_options=given, **options)
             async with linked(dialled, lambda: anext(listener)) as link:
                 yield link
 
@@ -249,10 +253,15 @@ LINKS: dict[str, Row] = {
     "trio streams": Row(trio_streams, frozenset({"trio"})),
     "binary files": Row(binary_files),
     # The child keeps a copy of descriptor 1, to put it back; we see its end when the child ends.
-    "child over stdio": Row(child, far_half_close=False),
+    "child over stdio": Row(child, far_half_close=False, hasty={"transport_options": {"terminate_timeout": 0.05}}),
     "tcp": Row(listening("tcp://127.0.0.1:0")),
     "tls": Row(listening("tls://127.0.0.1:0", {"ssl": client_context()}, {"ssl": server_context()}), half_close=False),
     "unix": Row(unix),
-    "websocket": Row(listening("ws://127.0.0.1:0/"), half_close=False, skips_oversize=False),
+    "websocket": Row(
+        listening("ws://127.0.0.1:0/"),
+        half_close=False,
+        skips_oversize=False,
+        hasty={"transport_options": {"close_timeout": 0.05}},
+    ),
     "adopted websocket": Row(adopted_websocket, half_close=False, skips_oversize=False),
 }

@@ -414,7 +414,7 @@ async def test_leaving_by_cancellation_waits_for_nobody(row: Row) -> None:
 
 
 async def test_closing_is_bounded_though_the_far_side_reads_nothing(row: Row) -> None:
-    async with open_link(row) as link:
+    async with open_link(row, **row.hasty) as link:
         await link.near.send_request("echo", [])
         link.near.transport.close_timeout = 0.05
         link.stall()
