@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
@@ -63,7 +65,9 @@ class HttpApplication:
             await response(scope, receive, send)
             return
         scope[PEER] = (principal, request.headers)
-        await self._manager.handle_request(scope, receive, send)
+        # A client that goes before all of its request is there has no answer, and is no failure.
+        with suppress(ClientDisconnect):
+            await self._manager.handle_request(scope, receive, send)
 
     async def _principal(self, request: IncomingRequest) -> Any:
         if self._authenticate is None:

@@ -23,17 +23,18 @@ _OWING: Final = frozenset({h11.IDLE, h11.SEND_BODY})
 
 class BoundedConnection(H11Protocol):
     """A connection whose client has a bounded time for each request, from its first byte (of the first request: from
-    the connection on) to its last.
+    the connection on) to its last, and to take what waits for it.
 
     Args:
-        receive_timeout: that time, in seconds.
+        client_timeout: that time, in seconds.
         options: uvicorn's.
     """
 
-    def __init__(self, receive_timeout: float, **options: Any) -> None:
+    def __init__(self, client_timeout: float, **options: Any) -> None:
         super().__init__(**options)
-        self._receive_timeout = receive_timeout
+        self._client_timeout = client_timeout
         self._deadline: asyncio.TimerHandle | None = None
+        self._full: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -46,8 +47,17 @@ class BoundedConnection(H11Protocol):
         super().data_received(data)
         self._watch()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._full = self.loop.call_later(self._client_timeout, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._drained()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
+        self._drained()
         super().connection_lost(exc)
 
     def _watch(self) -> None:
@@ -55,9 +65,14 @@ class BoundedConnection(H11Protocol):
             self._forget()
         elif self._deadline is None:
             # A request that follows in the same bytes has the time that was left to the one before it.
-            self._deadline = self.loop.call_later(self._receive_timeout, self.transport.abort)
+            self._deadline = self.loop.call_later(self._client_timeout, self.transport.abort)
 
     def _forget(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _drained(self) -> None:
+        if self._full is not None:
+            self._full.cancel()
+            self._full = None

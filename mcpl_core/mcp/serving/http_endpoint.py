@@ -27,7 +27,7 @@ __all__ = (
     "DEFAULT_GRACE",
     "DEFAULT_MAX_BODY_BYTES",
     "DEFAULT_MAX_CLIENTS",
-    "DEFAULT_RECEIVE_TIMEOUT",
+    "DEFAULT_CLIENT_TIMEOUT",
     "Authenticate",
     "HttpEndpoint",
     "http_transport",
@@ -39,8 +39,8 @@ DEFAULT_MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 #: Clients connected at once; each call under way keeps one connection.
 DEFAULT_MAX_CLIENTS: Final = 1_000
 
-#: Seconds that a request may take to arrive.
-DEFAULT_RECEIVE_TIMEOUT: Final = 30.0
+#: Seconds that a client may keep the server waiting.
+DEFAULT_CLIENT_TIMEOUT: Final = 30.0
 
 #: Seconds that calls under way have to finish when the server stops.
 DEFAULT_GRACE: Final = 5.0
@@ -64,8 +64,8 @@ class HttpEndpoint(ListeningEndpoint):
         authenticate: see ``Authenticate``; what it returns is the ``principal``. Left out: everybody is ``"local"``.
         max_body_bytes: the largest body of a request, in bytes.
         max_connections: how many clients may be connected at once; a further one gets 503.
-        receive_timeout: seconds that a request may take to arrive, a new client to begin one (then it is hung up on),
-            and ``authenticate`` to judge it (then it gets 500).
+        client_timeout: seconds that a new client may take to begin a request, a request to arrive, and a client to
+            take what waits for it (then it is hung up on), and ``authenticate`` to judge it (then it gets 500).
         grace: seconds for calls under way when it stops; then they are cancelled.
 
     Raises:
@@ -87,7 +87,7 @@ class HttpEndpoint(ListeningEndpoint):
         authenticate: Authenticate | None = None,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         max_connections: int = DEFAULT_MAX_CLIENTS,
-        receive_timeout: float = DEFAULT_RECEIVE_TIMEOUT,
+        client_timeout: float = DEFAULT_CLIENT_TIMEOUT,
         grace: float = DEFAULT_GRACE,
     ) -> None:
         try:
@@ -107,7 +107,7 @@ class HttpEndpoint(ListeningEndpoint):
             authenticate,
             checked_count("max_body_bytes", max_body_bytes),
             checked_count("max_connections", max_connections),
-            checked_seconds("receive_timeout", receive_timeout),
+            checked_seconds("client_timeout", client_timeout),
             self.grace,
         )
 

@@ -29,7 +29,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types.methods import CACHEABLE_METHODS
 from msgspec import Raw
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from ...errors import RpcError
 from ...wire.values import decode_value, encode_value, has_surrogate_escape
@@ -65,7 +65,7 @@ class HttpServer:
         authenticate: tells who calls; ``None``: everybody is ``"local"``.
         max_body_bytes: the largest body of a request.
         max_connections: how many clients may be connected at once.
-        receive_timeout: seconds that a request may take to arrive, and ``authenticate`` to judge it.
+        client_timeout: seconds that a client may keep the server waiting, and ``authenticate`` too.
         grace: seconds for calls under way when it stops.
     """
 
@@ -75,14 +75,14 @@ class HttpServer:
         authenticate: Callable[[Any], Any] | None,
         max_body_bytes: int,
         max_connections: int,
-        receive_timeout: float,
+        client_timeout: float,
         grace: float,
     ) -> None:
         self._policy = policy
         self._authenticate = authenticate
         self._max_body_bytes = max_body_bytes
         self._max_connections = max_connections
-        self._receive_timeout = receive_timeout
+        self._client_timeout = client_timeout
         self._grace = grace
         self._uvicorn: _Uvicorn | None = None
         self._stopped = False
@@ -93,8 +93,8 @@ class HttpServer:
             _SdkServer(answers), stateless=True, max_request_body_size=self._max_body_bytes
         )
         config = uvicorn.Config(
-            HttpApplication(manager, self._policy, self._authenticate, self._receive_timeout),
-            http=partial(BoundedConnection, self._receive_timeout),  # type: ignore[arg-type]
+            HttpApplication(manager, self._policy, self._authenticate, self._client_timeout),
+            http=partial(BoundedConnection, self._client_timeout),  # type: ignore[arg-type]
             ws="none",
             loop="none",
             lifespan="off",
@@ -136,6 +136,12 @@ class _Uvicorn(uvicorn.Server):
         while not await self.on_tick(0):
             with anyio.move_on_after(_TICK):
                 await self._leaving.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in tuple(self.server_state.connections):
+            # Closed already, but for what its client does not take.
+            connection.transport.abort()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -240,17 +246,19 @@ def _notifier(ctx: ServerRequestContext[Any, Any]) -> Notify:
     return notify
 
 
-class _NoDebug(logging.Filter):
+class _Discreet(logging.Filter):
     """One per server, so that each takes away what it put there and nothing else."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.levelno > logging.DEBUG
+        # A client that goes is no error with a traceback.
+        gone = record.exc_info is not None and isinstance(record.exc_info[1], ClientDisconnect)
+        return record.levelno > logging.DEBUG and not gone
 
 
 @contextmanager
 def _discreet_libraries() -> Iterator[None]:
-    """While this block runs, libraries do not print what is in requests and answers for debugging."""
-    filter = _NoDebug()
+    """While this block runs, libraries do not print what is in requests and answers, nor every client that goes."""
+    filter = _Discreet()
     loggers = [logging.getLogger(name) for name in _LOUD_LOGGERS]
     for logger in loggers:
         logger.addFilter(filter)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+import logging
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import anyio
@@ -10,7 +11,7 @@ import pytest
 
 from mcpl_core.mcp.serving import serve_tools
 from mcpl_core.mcp.serving.http_connection import SPARE_CONNECTIONS
-from tests.mcp.serving.clients import LIMIT, call_body, post
+from tests.mcp.serving.clients import LIMIT, call_body, modern_headers, post
 
 pytest.importorskip("uvicorn")
 
@@ -53,22 +54,22 @@ async def rest(stream: anyio.abc.ByteReceiveStream) -> bytes:
 @pytest.mark.spec("R-mcpserve-16")
 async def test_a_client_that_does_not_say_what_it_wants_is_hung_up_on() -> None:
     with anyio.fail_after(LIMIT):
-        async with serve_tools([size], "http", port=0, receive_timeout=0.05) as handle:
+        async with serve_tools([size], "http", port=0, client_timeout=0.3) as handle:
             port = handle.port
             whole = head(port, f"content-length: {len(BODY)}") + BODY
-            beginnings = (
-                b"",
-                whole[:20],
-                whole[:-5],
-                head(port, "transfer-encoding: chunked") + b"5\r\nabc",
-                head(port, "origin: null", "content-length: 9000") + b"x",
-            )
-            for beginning in beginnings:
+            refused = head(port, "origin: null", "content-length: 9000") + b"x"
+
+            async def begins(beginning: bytes) -> None:
                 async with await anyio.connect_tcp("127.0.0.1", port) as stream:
                     if beginning:
                         await stream.send(beginning)
                     said = await rest(stream)
-                assert (b" 403 " in said) if b"origin" in beginning else said == b"", beginning
+                assert (b" 403 " in said) if beginning is refused else said == b"", beginning
+
+            chunk = head(port, "transfer-encoding: chunked") + b"5\r\nabc"
+            async with anyio.create_task_group() as tasks:
+                for beginning in (b"", whole[:20], whole[:-5], chunk, refused):
+                    tasks.start_soon(begins, beginning)
             async with await anyio.connect_tcp("127.0.0.1", port) as stream:
                 await stream.send(whole)
                 said = b""
@@ -80,6 +81,52 @@ async def test_a_client_that_does_not_say_what_it_wants_is_hung_up_on() -> None:
             assert (await post(port, BODY)).status == 200
 
 
+@pytest.mark.parametrize("more", [{}, modern_headers("tools/list")], ids=["legacy", "modern"])
+async def test_a_client_that_goes_before_its_request_is_there_is_no_error(
+    more: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with anyio.fail_after(LIMIT):
+        async with serve_tools([size], "http", port=0, max_connections=1) as handle:
+            lines = [f"{name}: {value}" for name, value in more.items()]
+            async with await anyio.connect_tcp("127.0.0.1", handle.port) as stream:
+                await stream.send(head(handle.port, "content-length: 9000", "expect: 100-continue", *lines) + b"x")
+                assert b"100" in await stream.receive()
+            await gone(handle.port)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize("bound", [{"client_timeout": 0.05, "max_connections": 1}, {"grace": 0}])
+@pytest.mark.spec("R-mcpserve-16")
+async def test_a_client_that_does_not_take_its_answer_is_hung_up_on(bound: dict[str, Any]) -> None:
+    length = 15_000_000  # more than the kernel keeps
+
+    async def much() -> str:
+        return "x" * length
+
+    body = call_body("tools/call", {"name": "much"})
+    with anyio.fail_after(LIMIT):
+        async with serve_tools([much], "http", port=0, **bound) as handle:
+            async with await anyio.connect_tcp("127.0.0.1", handle.port) as stream:
+                await stream.send(head(handle.port, f"content-length: {len(body)}") + body)
+                begun = await stream.receive()
+                if "grace" in bound:
+                    await handle.close()
+                else:
+                    await gone(handle.port)
+                assert len(begun + await rest(stream)) < length
+
+
+async def gone(port: int) -> None:
+    """Returns when the one place for a client is free."""
+    said = b""
+    while b" 200 " not in said:
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            # A loaded machine may hang up on this one, too.
+            with suppress(anyio.BrokenResourceError):
+                await stream.send(head(port, f"content-length: {len(BODY)}", "connection: close") + BODY)
+            said = await rest(stream)
+
+
 async def test_a_call_may_last_longer_than_its_request() -> None:
     began = anyio.Event()
 
@@ -89,7 +136,7 @@ async def test_a_call_may_last_longer_than_its_request() -> None:
         return "done"
 
     with anyio.fail_after(LIMIT):
-        async with serve_tools([wait], "http", port=0, receive_timeout=0.05) as handle:
+        async with serve_tools([wait], "http", port=0, client_timeout=0.05) as handle:
             reply = await post(handle.port, call_body("tools/call", {"name": "wait"}))
             assert reply.message["result"]["content"][0]["text"] == "done"
 

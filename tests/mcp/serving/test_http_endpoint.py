@@ -37,7 +37,7 @@ async def started(endpoint: HttpEndpoint, runner: Runner) -> int:
         ({"port": -1}, "port"),
         ({"port": 0, "max_body_bytes": 0}, "max_body_bytes"),
         ({"port": 0, "max_connections": 0}, "max_connections"),
-        ({"port": 0, "receive_timeout": None}, "receive_timeout"),
+        ({"port": 0, "client_timeout": None}, "client_timeout"),
         ({"port": 0, "grace": -1}, "grace"),
         ({"port": 0, "path": "mcp"}, "path"),
         ({"port": 0, "allowed_hosts": "mcp.example"}, "allowed_hosts"),

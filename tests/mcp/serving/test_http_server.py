@@ -202,7 +202,7 @@ async def test_authenticate_tells_who_calls_or_nobody_gets_in(caplog: pytest.Log
 
 
 async def test_an_authenticate_that_does_not_answer_lets_nobody_in() -> None:
-    async with served(Counting(), authenticate=lambda request: anyio.sleep_forever(), receive_timeout=0.01) as handle:
+    async with served(Counting(), authenticate=lambda request: anyio.sleep_forever(), client_timeout=0.01) as handle:
         assert (await post(handle.port, CALL)).status == 500
 
 
@@ -535,6 +535,8 @@ async def test_stopping_waits_for_no_tick(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("mcpl_core.mcp.serving.http_server._TICK", 60.0)
     async with served(Counting()) as handle:
         assert (await post(handle.port, CALL)).status == 200
+        with anyio.fail_after(DEFAULT_GRACE):
+            await handle.close()
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -579,9 +581,14 @@ async def test_a_link_to_consent_is_not_for_the_caller() -> None:
             assert b"CANARY" not in reply.body
 
 
+def filters_of_loggers() -> dict[str, int]:
+    loggers = ((name, logging.getLogger(name)) for name in tuple(logging.root.manager.loggerDict))
+    return {name: len(logger.filters) for name, logger in loggers if logger.filters}
+
+
 async def test_secrets_are_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    filtered = [name for name in logging.root.manager.loggerDict if logging.getLogger(name).filters]
+    filters = filters_of_loggers()
 
     def secret(call: ToolCall, text: str) -> str:
         return f"CANARY-result {call.credentials['mail']}"
@@ -604,7 +611,7 @@ async def test_secrets_are_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
             notice = {"jsonrpc": "2.0", "method": "notifications/CANARY", "params": {"text": "CANARY"}}
             assert (await post(handle.port, json.dumps(notice).encode(), headers)).status == 202
         assert "CANARY" not in repr(handle)
-    assert [name for name in logging.root.manager.loggerDict if logging.getLogger(name).filters] == filtered
+    assert filters_of_loggers() == filters
     said = [record.getMessage() for record in caplog.records if not record.name.startswith("tests")]
     assert [text for text in said if "CANARY" in text] == []
 
