@@ -345,14 +345,17 @@ async def test_a_timeout_may_be_extended_while_it_runs() -> None:
         results: list[Any] = []
         ids: list[Any] = []
 
+        def extend(id: Any) -> None:
+            ids.append(id)
+            side.connection.extend_timeout(id, 100)
+            side.connection.extend_timeout("not ours", 100)
+
         async def request() -> None:
-            results.append(await side.connection.send_request("m", timeout=0.02, on_sent=ids.append))
+            results.append(await side.connection.send_request("m", timeout=0.02, on_sent=extend))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(request)
             await turns()
-            side.connection.extend_timeout(ids[0], 100)
-            side.connection.extend_timeout("not ours", 100)
             with pytest.raises(ConnectionTimeoutError):
                 await side.connection.send_request("other", timeout=0.03)
             assert results == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from mcpl_core.errors import InvalidValueError
 from mcpl_core.testing.redaction import DEFAULT_REDACTION, NO_REDACTION, REDACTED, Redaction
+from tests.effort import effort
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,4 @@ def test_a_second_time_finds_nothing(value: Any) -> None:
 )  # fmt: skip
 def test_hostile_text_takes_linear_time(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
-    start = time.perf_counter()
-    DEFAULT_REDACTION.text(text)
-    assert time.perf_counter() - start < 10
+    assert effort(lambda: DEFAULT_REDACTION.text(text)) < 2000
