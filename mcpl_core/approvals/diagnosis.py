@@ -5,13 +5,12 @@ Owns: the report. Does not own: any authority: a diagnosis permits nothing, and 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from .checks import refreshed
 from .records import ApprovalRecord
-from .statuses import STATUSES, Status
+from .statuses import Status
 from .store import Transaction
 
 __all__ = ("Diagnosis", "diagnose", "status_now")
@@ -24,7 +23,7 @@ class Diagnosis:
     Attributes:
         statuses: approvals by what their status is *now*: one that ran out counts as expired, also while that is not
             kept yet.
-        unknown_effects: claims without a receipt.
+        unknown_effects: claims; of all runs, also those of keyed calls without an approval.
         receipts: approvals whose effect is known.
         open_runs: runs that have not ended.
         authority: ``diagnosis_only``.
@@ -47,9 +46,6 @@ class Diagnosis:
         }
 
 
-_NONE: Final = dict.fromkeys(STATUSES, 0)
-
-
 def status_now(tx: Transaction, record: ApprovalRecord, now_ms: int) -> Status:
     """The status that a refresh would keep. Nothing is written."""
     run = tx.run(record.intent.run_id)
@@ -62,13 +58,15 @@ def status_now(tx: Transaction, record: ApprovalRecord, now_ms: int) -> Status:
 
 def diagnose(tx: Transaction, run_id: str | None, now_ms: int) -> Diagnosis:
     """Counts what there is, of one run or of all."""
-    records = tx.records(run_id=run_id)
-    statuses: Counter[Status] = Counter(status_now(tx, record, now_ms) for record in records)
+    statuses = tx.count_records(run_id)
+    for record in tx.open_records(run_id):
+        # The others are what is kept of them, whatever the time is.
+        statuses[record.status] -= 1
+        statuses[status_now(tx, record, now_ms)] += 1
+    unknown, receipts = tx.count_used(run_id)
     if run_id is None:
         open_runs, unknown = tx.open_work()
     else:
         run = tx.run(run_id)
         open_runs = int(run is not None and run.status == "running")
-        unknown = sum(tx.claim_of(record.approval_id) is not None for record in records)
-    receipts = sum(tx.receipt_of(record.approval_id) is not None for record in records)
-    return Diagnosis(_NONE | dict(statuses), unknown, receipts, open_runs)
+    return Diagnosis(statuses, unknown, receipts, open_runs)

@@ -23,7 +23,7 @@ from .diagnosis import Diagnosis, diagnose
 from .errors import ApprovalCode, ApprovalError, ApprovalRequired, refuse
 from .events import ApprovalEvent, EventKind
 from .facts import keep_refreshed, load_facts, load_record, log
-from .fields import identity, integer
+from .fields import identity, integer, optional
 from .ledger import released
 from .preview import preview_of
 from .records import ApprovalIntent, ApprovalRecord, Decision, DecisionCommand, DecisionReceipt, approval_id_of
@@ -228,10 +228,33 @@ class ApprovalGateway:
         return await self._store.read(lambda tx: load_record(tx, approval_id))
 
     async def list(
-        self, *, status: Status | None = None, run_id: str | None = None, tool_name: str | None = None
+        self,
+        *,
+        status: Status | None = None,
+        run_id: str | None = None,
+        tool_name: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
     ) -> list[ApprovalRecord]:
-        """The records that fit, as they are kept, oldest first."""
-        return await self._store.read(lambda tx: tx.records(status=status, run_id=run_id, tool_name=tool_name))
+        """The records that fit, as they are kept, oldest first.
+
+        Args:
+            status, run_id, tool_name: what they are to have.
+            limit: how many at most; ``None``: all there are.
+            after: the id of the last one that was seen: those that come after it.
+
+        Raises:
+            ApprovalError: ``approval_not_found``: there is no approval ``after``.
+            InvalidValueError: the limit is none.
+        """
+        optional(integer(1))(limit, "$.limit")
+
+        def work(tx: Transaction) -> list[ApprovalRecord]:
+            if after is not None:
+                load_record(tx, after)
+            return tx.records(status=status, run_id=run_id, tool_name=tool_name, limit=limit, after=after)
+
+        return await self._store.read(work)
 
     async def events(self, approval_id: str) -> tuple[ApprovalEvent, ...]:
         """The story of an approval, in order."""

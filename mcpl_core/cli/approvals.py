@@ -1,9 +1,9 @@
 """``mcpl approvals``: the approvals of a store, for those who decide.
 
-Owns: the command lines of ``list``, ``show``, ``decide`` and ``reconcile``. Does not own: what they do
-(``approvals_work``), the gate (``mcpl_core.approvals``), and who may use the store: whoever can open it can decide.
+Owns: the command lines. Does not own: what they do (``approvals_work``), the gate (``mcpl_core.approvals``),
+and who may use the store: whoever can open it can decide.
 
-Exit statuses: 0: done; 1: the gate refused (the message begins with its code), or the store cannot be used; 2: the
+Exit statuses: 0: done; 1: the gate refused (the message names its code), or the store cannot be used; 2: the
 command line is not understood.
 
 The gate is loaded by the command that needs it: every other command would start later by a third.
@@ -19,17 +19,26 @@ from .approvals_options import StoreOptions
 from .options import with_option_groups
 from .output import CommandError
 
-__all__ = ("approvals", "decide", "list_approvals", "reconcile_claim", "show")
+__all__ = ("approvals", "decide", "diagnose_store", "enable", "list_approvals", "reconcile_claim", "show")
 
 approvals = typer.Typer(
     help="Approvals of writes: look at them, decide them, and settle what is unknown.\n\n"
-    "Exit status 1: the gate refused, and the message begins with its code; or the store cannot be used.",
+    "Exit status 1: the gate refused, and the message names its code; or the store cannot be used.",
 )
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _ID = Annotated[str, typer.Argument(metavar="APPROVAL", help="The id of the approval.")]
 _PRINCIPAL = Annotated[str, typer.Option("--principal", metavar="NAME", help="Who you are; it is kept.")]
 _DIGEST = Annotated[str, typer.Option("--digest", metavar="HEX", help="The intent digest that was looked at.")]
+
+
+@with_option_groups
+def enable(options: StoreOptions) -> int:
+    """Make a store of approvals, or enable approvals in one that keeps runs and claims alone, none of them open."""
+    from .approvals_work import enable_store
+
+    enable_store(options)
+    return 0
 
 
 @with_option_groups
@@ -41,12 +50,16 @@ def list_approvals(
     ] = "",
     run_id: Annotated[str, typer.Option("--run", metavar="ID", help="Only those of this run.")] = "",
     tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="Only those of this tool.")] = "",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")] = 100,
+    after: Annotated[
+        str, typer.Option("--after", metavar="APPROVAL", help="Only those that come after this one.")
+    ] = "",
     as_json: _JSON = False,
 ) -> int:
     """List approvals, oldest first, with the status that they have by now. Nothing is changed."""
-    from .approvals_work import print_list
+    from .approvals_work import Wanted, print_list
 
-    print_list(options, status, run_id, tool, as_json=as_json)
+    print_list(options, Wanted(status, run_id, tool, limit, after), as_json=as_json)
     return 0
 
 
@@ -119,10 +132,24 @@ def reconcile_claim(
     return 0
 
 
+@with_option_groups
+def diagnose_store(
+    options: StoreOptions,
+    run_id: Annotated[str, typer.Option("--run", metavar="ID", help="Only what belongs to this run.")] = "",
+) -> int:
+    """Count approvals, unknown effects, receipts and open runs, as JSON. Nothing is changed, and nothing permitted."""
+    from .approvals_work import print_diagnosis
+
+    print_diagnosis(options, run_id)
+    return 0
+
+
 for _name, _function in (
+    ("enable", enable),
     ("list", list_approvals),
     ("show", show),
     ("decide", decide),
     ("reconcile", reconcile_claim),
+    ("diagnose", diagnose_store),
 ):
     approvals.command(_name)(_function)

@@ -22,8 +22,12 @@ __all__ = ("at_the_gate", "open_store")
 T = TypeVar("T")
 
 
-def open_store(options: StoreOptions) -> AbstractAsyncContextManager[Any]:
-    """The store, to be entered. A file that is not there is not made.
+def open_store(options: StoreOptions, *, create: bool = False) -> AbstractAsyncContextManager[Any]:
+    """The store, to be entered.
+
+    Args:
+        options: name it.
+        create: whether a file that is not there is made.
 
     Raises:
         CommandError: the options name none, or two.
@@ -33,19 +37,20 @@ def open_store(options: StoreOptions) -> AbstractAsyncContextManager[Any]:
     if bool(options.store) == bool(options.postgres_env):
         raise CommandError("name the store: either --store FILE or --postgres-env VARIABLE")
     if options.store:
-        return SqliteApprovalStore(options.store, create=False)
+        return SqliteApprovalStore(options.store, create=create)
     dsn = os.environ.get(options.postgres_env)
     if not dsn:
         raise CommandError(f"the environment variable {options.postgres_env} is not set")
     return PostgresApprovalStore(dsn, schema=options.schema or DEFAULT_SCHEMA)
 
 
-def at_the_gate(options: StoreOptions, work: Callable[[ApprovalGateway], Awaitable[T]]) -> T:
+def at_the_gate(options: StoreOptions, work: Callable[[ApprovalGateway], Awaitable[T]], *, create: bool = False) -> T:
     """Opens the store, does the work at its gate, and closes it. Who may use the store may decide.
 
     Args:
         options: name the store.
         work: gets the gate.
+        create: as in ``open_store``.
 
     Raises:
         CommandError: status 1: the store cannot be used, or the gate refused; status 2: an argument is not what it must
@@ -53,7 +58,7 @@ def at_the_gate(options: StoreOptions, work: Callable[[ApprovalGateway], Awaitab
     """
 
     async def open_and_work() -> T:
-        async with open_store(options) as store:
+        async with open_store(options, create=create) as store:
             return await work(ApprovalGateway(store, authorize=lambda principal, record, command: True))
 
     try:

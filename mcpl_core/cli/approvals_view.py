@@ -109,5 +109,7 @@ def show_one(output: Output, shown: Shown) -> None:
     output.line(f"expires       {_time(record.expires_at_ms)}")
     output.line(f"effect known  {shown.effect}", "red" if shown.effect == "unknown" else "")
     for event in shown.events:
-        facts = ", ".join(f"{name} {visible(str(value))}" for name, value in event.facts.items() if value is not None)
+        facts = ", ".join(
+            f"{visible(name)} {visible(str(value))}" for name, value in event.facts.items() if value is not None
+        )
         output.line(f"{_time(event.at_ms)}  {event.kind:<10}  {facts}")

@@ -1,14 +1,14 @@
 """What the commands of ``mcpl approvals`` do.
 
-Owns: reading from the store for ``list`` and ``show``, and the calls of the gate for ``decide`` and ``reconcile``. Does
-    not
-own: the command line (``approvals``, which loads this module when a command is given) and how things are shown
+Owns: reading from the store for ``list`` and ``show``, and the calls of the gate for the others. Does not own: the
+command line (``approvals``, which loads this module when a command is given) and how things are shown
 (``approvals_view``).
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from ..approvals import STATUSES, ApprovalGateway, ApprovalRecord, DecisionCommand, Outcome, Status, reconcile
@@ -21,31 +21,87 @@ from .approvals_store import at_the_gate
 from .approvals_view import Shown, list_json, show_list, show_one, shown_json
 from .output import CommandError, Output, read_json
 
-__all__ = ("give_decision", "print_list", "print_one", "settle")
+__all__ = ("Wanted", "enable_store", "give_decision", "print_diagnosis", "print_list", "print_one", "settle")
+
+#: Approvals that are read at once.
+_PAGE = 200
 
 
-def print_list(options: StoreOptions, status: str, run_id: str, tool: str, *, as_json: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which approvals are listed. Empty: whatever they have.
+
+    Attributes:
+        status: that they have by now.
+        run_id: their run.
+        tool: their tool.
+        limit: how many at most.
+        after: the id of the one that they come after.
+    """
+
+    status: str
+    run_id: str
+    tool: str
+    limit: int
+    after: str
+
+
+def enable_store(options: StoreOptions) -> None:
+    """Makes the store if there is none, and enables approvals in it.
+
+    Raises:
+        CommandError: as ``at_the_gate``.
+    """
+    at_the_gate(options, lambda gateway: gateway.store.activate(), create=True)
+    Output().line("approvals are enabled", "bold")
+
+
+def print_diagnosis(options: StoreOptions, run_id: str) -> None:
+    """Prints counts as JSON.
+
+    Raises:
+        CommandError: as ``at_the_gate``.
+    """
+    print(json.dumps(at_the_gate(options, lambda gateway: gateway.diagnose(run_id or None)).to_json(), indent=2))
+
+
+def print_list(options: StoreOptions, wanted: Wanted, *, as_json: bool) -> None:
     """Prints the approvals that fit, with the status that they have by now.
 
     Raises:
         CommandError: no such status, or as ``at_the_gate``.
     """
-    if status and status not in STATUSES:
+    if wanted.status and wanted.status not in STATUSES:
         raise CommandError(f"--status is one of {', '.join(STATUSES)}")
 
     async def work(gateway: ApprovalGateway) -> list[tuple[ApprovalRecord, Status]]:
-        def read(tx: Transaction) -> list[tuple[ApprovalRecord, Status]]:
-            now = gateway.clock()
-            records = tx.records(run_id=run_id or None, tool_name=tool or None)
-            return [(record, status_now(tx, record, now)) for record in records]
+        return await gateway.store.read(lambda tx: _list(tx, wanted, gateway.clock()))
 
-        return await gateway.store.read(read)
-
-    rows = [row for row in at_the_gate(options, work) if not status or row[1] == status]
+    found = at_the_gate(options, work)
+    rows = found[: wanted.limit]
     if as_json:
         print(json.dumps(list_json(rows)))
-    else:
-        show_list(Output(), rows)
+        return
+    output = Output()
+    show_list(output, rows)
+    if len(found) > len(rows):
+        output.line(f"there are more: --after {rows[-1][0].approval_id}")
+
+
+def _list(tx: Transaction, wanted: Wanted, now: int) -> list[tuple[ApprovalRecord, Status]]:
+    """One row more than is wanted, if there is one."""
+    rows: list[tuple[ApprovalRecord, Status]] = []
+    last = load_record(tx, wanted.after).approval_id if wanted.after else None
+    while len(rows) <= wanted.limit:
+        page = tx.records(run_id=wanted.run_id or None, tool_name=wanted.tool or None, limit=_PAGE, after=last)
+        for record in page:
+            status = status_now(tx, record, now)
+            if wanted.status in ("", status):
+                rows.append((record, status))
+        if len(page) < _PAGE:
+            break
+        last = page[-1].approval_id
+    return rows[: wanted.limit + 1]
 
 
 def print_one(options: StoreOptions, approval: str, *, as_json: bool) -> None:

@@ -563,3 +563,21 @@ async def test_asking_again_after_the_call_was_made(tmp_path: Path) -> None:
         record = await host.writes.prepare(run, lease, checkpoint(), expires_at_ms=START + LIFE * 2)
         assert record.status == "approved"
         assert len(host.server.calls) == 1
+
+
+@pytest.mark.anyio
+async def test_a_list_page_by_page(tmp_path: Path) -> None:
+    async with host_at(tmp_path) as host:
+        made = []
+        for number in range(3):
+            host.clock.now += 1
+            run, lease = await host.ready(f"run-{number}")
+            made.append(await host.propose(run, lease))
+        assert await host.gateway.list() == made
+        assert await host.gateway.list(limit=2) == made[:2]
+        assert await host.gateway.list(limit=2, after=made[1].approval_id) == made[2:]
+        with refused("approval_not_found"):
+            await host.gateway.list(after="nothing")
+        for limit in (0, -1, True, "1"):
+            with pytest.raises(InvalidValueError):
+                await host.gateway.list(limit=limit)  # type: ignore[arg-type]

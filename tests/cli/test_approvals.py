@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpl_core.approvals import ApprovalRecord, preview_of
+from mcpl_core.approvals import ApprovalRecord, RunLedger, SqliteApprovalStore, preview_of
 from mcpl_core.approvals.clock import wall_clock_ms
 from mcpl_core.cli import main
 from tests.approvals.databases import database_for, needs_postgres
@@ -101,6 +101,53 @@ def test_the_list_shows_what_time_has_done_and_writes_nothing(command: Command) 
     (row,) = json.loads(command("list", "--status", "expired", "--json"))
     assert (row["status"], row["statusNow"], row["revision"]) == ("pending", "expired", 1)
     assert json.loads(command("list", "--json")) == [row]
+
+
+def test_the_list_page_by_page(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [command.proposed(f"run-{number}").approval_id for number in range(3)]
+    ids.sort(key=lambda each: [row["approvalId"] for row in json.loads(command("list", "--json"))].index(each))
+    *rows, more = command("list", "--limit", "2").splitlines()
+    assert [row.split()[0] for row in rows[1:]] == ids[:2]
+    assert more == f"there are more: --after {ids[1]}"
+    rest = command("list", "--limit", "2", "--after", ids[1]).splitlines()
+    assert [row.split()[0] for row in rest[1:]] == ids[2:]
+    assert command("list", "--after", ids[2]) == "no approvals\n"
+    # What the status leaves out does not count, wherever the store's own pages end.
+    monkeypatch.setattr("mcpl_core.cli.approvals_work._PAGE", 1)
+    assert json.loads(command("list", "--status", "expired", "--limit", "1", "--json")) == []
+    listed = json.loads(command("list", "--status", "pending", "--limit", "2", "--json"))
+    assert [row["approvalId"] for row in listed] == ids[:2]
+    assert "approval_not_found" in command("list", "--after", "nothing", status=1)
+    command("list", "--limit", "0", status=2)
+
+
+def test_enabling(command: Command) -> None:
+    for _ in range(2):
+        assert command("enable") == "approvals are enabled\n"
+        assert command("list") == "no approvals\n"
+    command.unknown()
+
+
+def test_enabling_what_is_in_use(command: Command, tmp_path: Path) -> None:
+    async def begin() -> None:
+        async with SqliteApprovalStore(command.store) as store:
+            await RunLedger(store, wall_clock_ms).begin("run", principal_id="alice", preset_fingerprint="p")
+
+    anyio.run(begin)
+    assert "approval_activation_pending" in command("enable", status=1)
+
+
+def test_diagnosing(command: Command) -> None:
+    command.unknown()
+    found = json.loads(command("diagnose"))
+    assert (found["authority"], found["unknownEffects"], found["openRuns"]) == ("diagnosis_only", 1, 1)
+    assert json.loads(command("diagnose", "--run", "nothing"))["unknownEffects"] == 0
+
+
+def test_a_key_that_is_no_text(command: Command) -> None:
+    command("enable")
+    command("show", "\udcff", status=2)
+    command("list", "--run", "a\udcff", status=2)
 
 
 def test_one_approval(command: Command) -> None:

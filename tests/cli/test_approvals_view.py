@@ -11,7 +11,7 @@ from mcpl_core.cli.approvals_view import Shown, list_json, show_list, show_one, 
 from mcpl_core.cli.output import Output
 from tests.approvals.test_checks import APPROVED, CLAIM, PENDING
 
-SHOWN = Shown(PENDING, "expired", None, None, [ApprovalEvent(PENDING.approval_id, "proposed", 1_000, {"a": "x\ny"})])
+SHOWN = Shown(PENDING, "expired", None, None, [ApprovalEvent(PENDING.approval_id, "proposed", 1_000, {"a\r": "x\ny"})])
 
 
 def test_times_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,7 +24,7 @@ def test_times_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_event_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     show_one(Output(), SHOWN)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "1970-01-01T00:00:01+00:00  proposed    a x\\ny"
+    assert lines[-1] == "1970-01-01T00:00:01+00:00  proposed    a\\r x\\ny"
     assert "status        expired" in lines
 
 

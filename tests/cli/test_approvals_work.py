@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcpl_core.cli.approvals_options import StoreOptions
-from mcpl_core.cli.approvals_work import print_list, settle
+from mcpl_core.cli.approvals_work import Wanted, print_list, settle
 from mcpl_core.cli.output import CommandError
 
 
@@ -23,7 +23,7 @@ def test_other_commands_do_not_load_the_gate() -> None:
 
 def test_a_status_that_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(CommandError) as caught:
-        print_list(StoreOptions(store=str(tmp_path / "none.db")), "open", "", "", as_json=False)
+        print_list(StoreOptions(store=str(tmp_path / "none.db")), Wanted("open", "", "", 1, ""), as_json=False)
     assert caught.value.status == 2
 
 

@@ -381,3 +381,59 @@ async def test_a_key_that_no_store_keeps(database: Database, text: str) -> None:
             ):
                 with pytest.raises(InvalidValueError):
                     await store.read(look)
+
+
+@pytest.mark.anyio
+async def test_a_list_page_by_page(database: Database) -> None:
+    made = [record(f"call-{number}", "erase" if number % 3 else "store_value", 1_000) for number in range(7)]
+    made = sorted(made, key=lambda each: each.approval_id) + [record("last", created_at_ms=1_001)]
+
+    def save(tx: Transaction) -> None:
+        for each in reversed(made):
+            tx.save_record(each)
+
+    def pages(tx: Transaction, size: int, **wanted: str) -> list[ApprovalRecord]:
+        found: list[ApprovalRecord] = []
+        while page := tx.records(limit=size, after=found[-1].approval_id if found else None, **wanted):  # type: ignore[arg-type]
+            assert len(page) <= size
+            found += page
+        return found
+
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            await store.write(save)
+            for size in (1, 3, 8, 100):
+                assert await store.read(lambda tx, size=size: pages(tx, size)) == made
+                erased = [each for each in made if each.intent.tool_name == "erase"]
+                assert await store.read(lambda tx, size=size: pages(tx, size, tool_name="erase")) == erased
+            assert await store.read(lambda tx: tx.records(after="nothing")) == []
+
+
+@pytest.mark.anyio
+async def test_counting(database: Database) -> None:
+    made = [approved(record(str(number))) for number in range(3)]
+
+    def save(tx: Transaction) -> None:
+        tx.save_record(record("pending"))
+        for each in made:
+            tx.save_record(each)
+        associations = [Association(each.approval_id, "digest", 2, "run", "worker", 1) for each in made]
+        tx.save_claim(replace(CLAIM, association=associations[0]))
+        tx.save_claim(Claim(replace(KEY, key="alone"), "digest", 1))
+        tx.save_receipt(replace(RECEIPT, claim=Claim(replace(KEY, key="1"), "digest", 1, associations[1])))
+
+    nothing = {"pending": 0, "approved": 0, "rejected": 0, "expired": 0, "canceled": 0}
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            await store.write(save)
+            for run_id in (None, "run"):
+                counts = await store.read(lambda tx, run_id=run_id: (tx.count_records(run_id), tx.count_used(run_id)))
+                assert counts == (nothing | {"pending": 1, "approved": 3}, (1, 1))
+                open_ones = await store.read(lambda tx, run_id=run_id: tx.open_records(run_id))
+                assert {each.approval_id for each in open_ones} == {record("pending").approval_id, made[2].approval_id}
+            other = await store.read(lambda tx: (tx.count_records("x"), tx.count_used("x"), tx.open_records("x")))
+            assert other == (nothing, (0, 0), [])
+            database.execute("UPDATE mcpl_approvals SET status = 'granted'")
+            with pytest.raises(ApprovalError) as caught:
+                await store.read(lambda tx: tx.count_records())
+            assert caught.value.code == "approval_record_conflict"

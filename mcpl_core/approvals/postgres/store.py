@@ -1,6 +1,6 @@
 """Approvals in PostgreSQL: the store for hosts on several machines.
 
-Owns: the connection, the schema and its format. Does not own: the tables and records (``mcpl_core.approvals.store``).
+Owns: the connection, the schema and its format. Does not own: the tables and records (``mcpl_core.approvals.sql``).
 
 Transactions that write take turns: each locks the row that holds the format. Decisions are made at the pace of people,
 so that one after the other is fast enough, and no transaction is ever tried twice.
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ...errors import InvalidValueError, LocalProtocolError
 from ..errors import ApprovalStorageError, refuse
 from ..fields import seconds
-from ..store import APPROVALS_FORMAT, MIGRATIONS, SqlTransaction, Transaction, check_format
+from ..sql import MIGRATIONS, SqlTransaction
+from ..store import APPROVALS_FORMAT, Transaction, check_format
 from ..worker import StoreThread
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Approvals in one SQLite file: the store for hosts on one machine.
 
 Owns: the connection and its one thread, the pragmas that make a commit last, and the file's format. Does not own: the
-tables and records (``mcpl_core.approvals.store``).
+tables and records (``mcpl_core.approvals.sql``).
 
 Write-ahead log, ``synchronous = FULL``: what a transaction returned survives a power failure, as far as the disk keeps
 its word. Several processes may share the file; they take turns. The file belongs to whoever made it: nobody else can
@@ -19,7 +19,8 @@ from typing import Any, Final, TypeVar
 
 from ..errors import ApprovalStorageError, refuse
 from ..fields import seconds
-from ..store import APPROVALS_FORMAT, MIGRATIONS, SqlTransaction, Transaction, check_format
+from ..sql import MIGRATIONS, SqlTransaction
+from ..store import APPROVALS_FORMAT, Transaction, check_format
 from ..worker import StoreThread
 
 __all__ = ("DEFAULT_BUSY_TIMEOUT", "KNOWN_FORMAT", "SqliteApprovalStore")
