@@ -71,15 +71,8 @@ class McplConnection(Constructors):
             lambda error: self._move(Trigger.OUTPUT_FAILED, error),
             lambda: self._intake.relieve(),
         )
-        self._intake = Intake(
-            self._peer,
-            transport,
-            self._outlet,
-            limits,
-            options.get("discard_unread", False),
-            self._observers,
-            self._move,
-        )
+        discard = options.get("discard_unread", False)
+        self._intake = Intake(self._peer, transport, self._outlet, limits, discard, self._observers, self._move)
         self._tasks = OwnTasks()
         self._loop: EventLoop | None = None
         self._deadlines: Deadlines | None = None
@@ -147,6 +140,11 @@ class McplConnection(Constructors):
     def is_closed(self) -> bool:
         """Whether the connection closed. Messages that came before may still wait in ``next_message``."""
         return self._peer.state is PeerState.CLOSED
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a request may still be sent: not before entering, and no more once either side ended its output."""
+        return self._loop is not None and self._peer.state is PeerState.OPEN
 
     @property
     def close_reason(self) -> BaseException | None:
@@ -329,6 +327,10 @@ class McplConnection(Constructors):
         text = self._peer.refuse(id, code, message, data)
         if text is not None and self._outlet.write(text):
             await self._outlet.rest(len(text))
+
+    def room_for(self, id: Id) -> int:
+        """How many bytes the JSON text of a result for the peer's request ``id`` may have; 0 when nobody waits for it."""
+        return self._peer.room(id)
 
     def _cannot_ask(self) -> Exception:
         return self._not_entered() if self._loop is None else ConnectionClosedError("not-sent", self._intake.reason)

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import LocalProtocolError
 from ..grants import GrantState
 from ..protocol import method
 from ..wire.messages import Id
-from ..wire.values import encode_value
 from .calls import HostCalls
 
 __all__ = ("Context",)
-
-#: Bytes of an answer beside its id and its result, at most.
-_ENVELOPE = 64
 
 
 class Context(HostCalls):
@@ -79,17 +74,12 @@ class Context(HostCalls):
     def wanted(self) -> bool:
         """Whether the host still waits for the answer to this request. It may have taken the request back, or be gone.
         Always false outside of requests."""
-        if self.request_id is None or self.ended or self.connection.is_closed:
-            return False
-        try:
-            return self.connection._peer.wants(self.request_id)
-        except LocalProtocolError:
-            return False
+        return self.room > 0
 
     @property
     def room(self) -> int:
-        """How many bytes the JSON text of this request's result may have."""
-        return self.connection._peer.max_message_bytes - len(encode_value(self.request_id)) - _ENVELOPE
+        """How many bytes the JSON text of this request's result may have; 0 when it is not ``wanted``."""
+        return 0 if self.request_id is None or self.ended else self.connection.room_for(self.request_id)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tells the host how far the call is (MCP progress). Nothing is sent when the host did not ask for it, or

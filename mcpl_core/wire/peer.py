@@ -280,6 +280,12 @@ class Peer(Generic[W]):
         state = self._in_flight.get(id) if type(id) is int or type(id) is str else None
         return None if state is None else state is not _TAKEN_BACK
 
+    def room(self, id: Id) -> int:
+        """How many bytes the text of a result for the peer's request ``id`` may have; 0 when it can have no answer."""
+        if self.state not in _SENDING or not self.waits(id):
+            return 0
+        return max(self.max_message_bytes - len(encode_response(id, 0)) + 1, 0)
+
     # -- in
 
     def receive(self, text: bytes) -> Event[W]:

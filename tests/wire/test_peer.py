@@ -290,6 +290,30 @@ def test_notices_that_cancel_nothing(notice: bytes) -> None:
     assert peer.wants(1)
 
 
+@pytest.mark.parametrize("id", ["1", '"a"', '"\\ud800"', "1e1"])
+def test_the_room_for_a_result_is_exact(id: str) -> None:
+    peer = asked(Peer(max_message_bytes=100), text(f'"id":{id}', '"method":"m"'))
+    (key,) = peer.unanswered
+    room = peer.room(key)
+    with pytest.raises(MessageTooLargeError):
+        peer.respond(key, "x" * (room - 1))
+    answer = peer.respond(key, "x" * (room - 2))
+    assert answer is not None
+    assert len(answer) == 100
+    assert peer.room(key) == 0
+
+
+def test_there_is_no_room_for_what_is_not_wanted_or_cannot_be_sent() -> None:
+    peer = asked(Peer(), REQUEST)
+    assert peer.room(2) == 0
+    assert peer.room(1) > 0
+    peer.receive(cancelled("1"))
+    assert peer.room(1) == 0
+    closed = asked(Peer(), REQUEST)
+    closed.move(Trigger.CLOSE)
+    assert closed.room(1) == 0
+
+
 def test_initialize_cannot_be_cancelled() -> None:
     peer = asked(Peer(), text('"id":1', '"method":"initialize"'))
     peer.receive(cancelled("1"))
