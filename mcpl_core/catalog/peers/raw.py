@@ -73,7 +73,8 @@ class RawPeer:
         return getattr(self._session, "may_repeat", True) is not False
 
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
-        """See ``ToolPeer``. A session that is over is noticed by the next request, or by ``follow``."""
+        """See ``ToolPeer``. A session that is over is noticed by the next request, or by ``follow``. A lost answer
+        counts as its end also where the session lives on, as over HTTP: notices may be lost with it."""
         monitor.accept_version(self._session.protocol_version)
 
         def heard(method: str, params: Any) -> None:

@@ -20,7 +20,7 @@ from mcpl_core.mcp.native import native_session
 from tests.catalog.kit import text_result, tool
 from tests.server.raw_host import memory_byte_streams
 
-__all__ = ("PEERS", "WireServer", "client_peer", "connection_peer", "host_peer", "raw_peer", "sdk_peer")
+__all__ = ("PEERS", "WireServer", "client_peer", "connection_peer", "host_peer", "http_peer", "raw_peer", "sdk_peer")
 
 Json = dict[str, Any]
 Factory = Callable[["WireServer"], AbstractAsyncContextManager[ToolPeer]]
@@ -202,10 +202,97 @@ async def sdk_peer(server: WireServer) -> AsyncIterator[ToolPeer]:
             tasks.cancel_scope.cancel()
 
 
+class _HttpWire:
+    """The texts of a ``WireServer`` over Streamable HTTP: each answer stands in the stream of its request."""
+
+    def __init__(self, server: WireServer) -> None:
+        from tests.mcp.http import scripted_server
+
+        self._http = scripted_server
+        self._server = server
+        self._open: dict[Any, Any] = {}
+        #: What came while no request was open; it stands before the next answer.
+        self._early: list[bytes] = []
+        self._listening: Any = None
+        self._over = anyio.Event()
+        self.vanished: Any = None
+
+    async def script(self, seen: Any) -> Any:
+        if seen.rpc == "GET":
+            self._listening = seen
+            await self._http.stream_events(seen)
+            await anyio.sleep_forever()
+        if seen.method != "POST" or seen.rpc == "server/discover":
+            return None
+        if "id" not in seen.message or "method" not in seen.message:
+            await self._server.handle(seen.body)
+            return self._http.Reply(202)
+        self._open[seen.message["id"]] = seen
+        await self._server.handle(seen.body)
+        while seen.message["id"] in self._open:
+            await self._over.wait()
+        if self.vanished is seen:
+            raise self._http.Reset
+        return seen.reply if seen.rpc == "initialize" else None
+
+    def _tell(self) -> None:
+        over, self._over = self._over, anyio.Event()
+        over.set()
+
+    async def send(self, text: bytes) -> None:
+        event = b"event: message\ndata: " + text + b"\n\n"
+        try:
+            message = json.loads(text)
+        except ValueError:
+            message = {}
+        answered = self._open.get(message.get("id")) if "method" not in message else None
+        if answered is not None and answered.rpc == "initialize":
+            headers = {"content-type": "application/json", "mcp-session-id": "s"}
+            answered.reply = self._http.Reply(200, headers, text)
+        elif answered is None and "method" in message and "id" in message:
+            await self._http.stream_events(self._listening, event)
+        elif answered is None and not self._open:
+            self._early.append(event)
+        else:
+            early = b"".join(self._early)
+            self._early.clear()
+            last = answered or list(self._open.values())[-1]
+            if answered is not None:
+                # Now: what is sent while this is, belongs to others.
+                del self._open[message["id"]]
+            try:
+                await self._http.stream_events(last, early + event, done=answered is not None)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                # Nobody waits for it any longer.
+                pass
+        if answered is not None:
+            self._open.pop(message["id"], None)
+            self._tell()
+
+    async def vanish(self) -> None:
+        _, self.vanished = self._open.popitem()
+        self._tell()
+
+
+@asynccontextmanager
+async def http_peer(server: WireServer) -> AsyncIterator[ToolPeer]:
+    """A session of this package over Streamable HTTP."""
+    from tests.mcp.http.opened import opened
+    from tests.mcp.http.scripted_server import ScriptedServer, serving
+
+    wire = _HttpWire(server)
+    server.attach(wire.send, wire.vanish)
+    with anyio.fail_after(10):
+        async with serving(ScriptedServer(wire.script)) as http, opened(http, retry_on_throttle=False) as session:
+            await http.wait_for(lambda: bool(http.of("GET")))
+            yield RawPeer(session)
+
+
 PEERS: dict[str, Factory] = {
     "connection": connection_peer,
     "host": host_peer,
     "raw": raw_peer,
     "client": client_peer,
+    "http": http_peer,
     "sdk": sdk_peer,
 }
