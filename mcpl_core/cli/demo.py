@@ -24,7 +24,6 @@ from ..protocol import method
 from ..transports.endpoints import transport_for
 from ..transports.tap import TappedTransport
 from ..wire.messages import Request
-from .demo_arcade import arcade_tour
 from .demo_host import host_tour
 from .json_console import JsonConsole
 from .output import CommandError
@@ -74,6 +73,9 @@ async def tour(console: Console) -> None:
         McplError: a step did not go as it should.
         TimeoutError: it took too long.
     """
+    # Toolsets take as long to import as the other commands together.
+    from .demo_arcade import arcade_tour
+
     server = resource_path("examples") / "echo_server.py"
     command = [sys.executable, str(server)]
     with anyio.fail_after(_SECONDS):
