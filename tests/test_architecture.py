@@ -55,9 +55,9 @@ EXTRAS = {
     "httpx2", "jsonpatch", "jsonpointer", "jsonschema_rs", "mcp", "mcp_types", "psycopg", "rich", "starlette", "typer",
     "uvicorn",
 }  # fmt: skip
-#: Takes longer to import than the rest together (the WebSocket library, the official SDK, the gate); loaded where it is needed.
+#: Takes longer to import than the rest together (the WebSocket library, the SDK, the gate); loaded where it is needed.
 SLOW = {
-    f"{PACKAGE}.cli.approvals_work", f"{PACKAGE}.cli.demo_arcade",
+    f"{PACKAGE}.cli.approvals_work", f"{PACKAGE}.cli.authority", f"{PACKAGE}.cli.demo_arcade",
     f"{PACKAGE}.transports.websocket", f"{PACKAGE}.mcp.serving.http_server", f"{PACKAGE}.mcp.http.session",
     f"{PACKAGE}.mcp.http.retrying",
 }  # fmt: skip

@@ -140,6 +140,12 @@ def _tags(given: Mapping[str, Any]) -> _Answer:
     return answer
 
 
+def _identity_digests(given: Mapping[str, Any]) -> _Answer:
+    from .authority import digest_answer
+
+    return digest_answer(given)
+
+
 #: Family -> the answer to a case's input.
 FAMILIES: Mapping[str, Callable[[Mapping[str, Any]], _Answer]] = {
     "advertisement": _advertisement,
@@ -148,6 +154,7 @@ FAMILIES: Mapping[str, Callable[[Mapping[str, Any]], _Answer]] = {
     "feature-derivation": _feature_derivation,
     "framing": framing_answer,
     "grant-update": _grant_update,
+    "identity-digests": _identity_digests,
     "manifest-digest": _manifest_digest,
     "tags": _tags,
     "uris": _uris,
