@@ -116,6 +116,25 @@ async def test_a_client_that_does_not_take_its_answer_is_hung_up_on(bound: dict[
                 assert len(begun + await rest(stream)) < length
 
 
+async def test_a_client_that_takes_its_answer_is_kept() -> None:
+    async def much() -> str:
+        return "x" * 15_000_000
+
+    body = call_body("tools/call", {"name": "much"})
+    with anyio.fail_after(LIMIT):
+        async with serve_tools([much, size], "http", port=0, client_timeout=0.3) as handle:
+            async with await anyio.connect_tcp("127.0.0.1", handle.port) as stream:
+                await stream.send(head(handle.port, f"content-length: {len(body)}") + body)
+                said = b""
+                while not said.endswith(b"0\r\n\r\n"):
+                    said = said[-4:] + await stream.receive()
+                # Until the time of one that came later is over.
+                async with await anyio.connect_tcp("127.0.0.1", handle.port) as silent:
+                    assert await rest(silent) == b""
+                await stream.send(head(handle.port, f"content-length: {len(BODY)}", "connection: close") + BODY)
+                assert b" 200 " in await rest(stream)
+
+
 async def gone(port: int) -> None:
     """Returns when the one place for a client is free."""
     said = b""
