@@ -45,14 +45,14 @@ class HostTool:
     definition: dict[str, Any]
 
 
-def exposed_name(server: str, tool: str, *, mark: bool = False) -> str:
+def exposed_name(server: str, tool: str, *, mark: int = 0) -> str:
     """``<server>__<tool>``; with eight digits of a hash of it at its end where it is too long, has characters that
-    models do not accept, or is another tool's already (``mark``)."""
+    models do not accept, or is another tool's already (``mark``, which counts how often it was)."""
     plain = f"{server}__{tool}"
     name = _REFUSED.sub("_", plain)
     if len(name) <= LONGEST_NAME and name == plain and not mark:
         return name
-    source = f"{server}\0{tool}" if mark else plain
+    source = f"{server}\0{tool}" + "\0" * (mark - 1) if mark else plain
     digits = sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
     return f"{name[: LONGEST_NAME - _HASH - 1]}_{digits}"
 
@@ -70,8 +70,11 @@ class ToolTable:
         name = self._names.get((server, tool))
         if name is None:
             name = exposed_name(server, tool)
-            if name in self._tools:
-                name = exposed_name(server, tool, mark=True)
+            mark = 0
+            # A server can call a tool as the next name would be.
+            while name in self._tools:
+                mark += 1
+                name = exposed_name(server, tool, mark=mark)
             self._names[server, tool] = name
             self._tools[name] = (server, tool)
         return HostTool(name, server, tool, {**definition, "name": name})

@@ -119,3 +119,14 @@ async def test_tools_are_bounded() -> None:
     with pytest.raises(InvalidResultError) as caught:
         await list_tools(pages.ask, 100)
     assert caught.value.path == "$.tools"
+
+
+def test_a_name_that_a_server_foresaw_is_not_given_twice() -> None:
+    table = ToolTable()
+    for foreseen in range(3):
+        marked = exposed_name("a__b", "x", mark=foreseen)
+        assert table.add("a", {"name": marked.removeprefix("a__")}).name == marked
+    mine = table.add("a__b", {"name": "x"})
+    assert mine.name == exposed_name("a__b", "x", mark=3)
+    assert table.find(mine.name) == ("a__b", "x")
+    assert table.find(exposed_name("a__b", "x"))[0] == "a"
