@@ -7,10 +7,26 @@ asked. Does not own: clocks and timers; time is an argument, in seconds of any o
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ..errors import InvalidValueError
 
-__all__ = ("TimeBudget",)
+__all__ = ("TimeBudget", "checked_seconds")
+
+
+def checked_seconds(name: str, value: Any) -> float | None:
+    """A number of seconds as it is, ``None`` too: without end.
+
+    Args:
+        name: what it is called where it is wrong.
+        value: what a caller gave.
+
+    Raises:
+        InvalidValueError: it is no number, or none that is a time (negative, NaN); ``code`` is the name.
+    """
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise InvalidValueError(name, "a number of seconds is needed, or None", f"$.{name}")
 
 
 class TimeBudget:
@@ -23,7 +39,7 @@ class TimeBudget:
         reset_on_progress: whether progress starts ``timeout`` anew.
 
     Raises:
-        InvalidValueError: a number of seconds is none (NaN).
+        InvalidValueError: a number of seconds is none.
     """
 
     __slots__ = ("_cap", "_due", "_paused_at", "_pauses", "_resets", "_timeout")
@@ -31,9 +47,8 @@ class TimeBudget:
     def __init__(
         self, now: float, timeout: float | None, max_total: float | None = None, reset_on_progress: bool = False
     ) -> None:
-        for name, value in (("timeout", timeout), ("max_total", max_total)):
-            if value is not None and math.isnan(value):
-                raise InvalidValueError(name, "NaN is no number of seconds")
+        checked_seconds("timeout", timeout)
+        checked_seconds("max_total", max_total)
         self._timeout = math.inf if timeout is None else timeout
         self._resets = reset_on_progress
         self._cap = math.inf if max_total is None else now + max_total

@@ -7,6 +7,7 @@ reached (``connecting``, ``opening``, ``http``), the session's life (``keeper``)
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from msgspec import UNSET, UnsetType
 
 from ..errors import ConnectionClosedError, InvalidValueError, LocalProtocolError
 from ..protocol.method import TOOLS_CALL, TOOLS_LIST
+from .asking import call_params, request_options
 from .catalogue import Catalogue, CatalogueMaker
 from .checks import JsonSchemaValidator
 from .errors import (
@@ -37,15 +39,14 @@ from .outcomes import TerminateKind, TerminateOutcome
 from .results import McpAnswer, ResultMode, read_answer
 from .session import DEFAULT_TERMINATE_BOUND, RawSession, SessionOpener
 from .tools import McpTool
-from .tracing import TraceSource, trace_members
+from .tracing import TraceSource
 
-__all__ = ("DEFAULT_MAX_TOTAL", "TIME_META", "ClientSettings", "McpClient", "ProgressCallback")
+__all__ = ("DEFAULT_MAX_TOTAL", "ClientSettings", "McpClient", "ProgressCallback")
+
+_logger = logging.getLogger("mcpl_core.mcp")
 
 #: Called with the params of a progress notification.
 ProgressCallback = Callable[[dict[str, Any]], None]
-
-#: The member of ``_meta`` that tells a tool the time of its call.
-TIME_META = "mcpl/time"
 
 #: Seconds that a call takes in all where progress extends its timeout.
 DEFAULT_MAX_TOTAL = 600.0
@@ -62,6 +63,7 @@ class ClientSettings:
         result_mode: how results are read; see ``ResultMode``.
         validator: what output schemas are compiled with; ``None``: tools that have one are refused.
         prefix: see ``CatalogueMaker``.
+        timeout: seconds that a request waits unless it says otherwise; ``UNSET``: as the session does.
         max_total: seconds that a call takes in all where progress extends its timeout.
         reset_on_progress: whether progress extends timeouts, unless a call says otherwise.
         reconnect: see ``SessionKeeper``.
@@ -74,6 +76,7 @@ class ClientSettings:
     result_mode: ResultMode = "text"
     validator: JsonSchemaValidator | None = None
     prefix: str | None = None
+    timeout: float | None | UnsetType = UNSET
     max_total: float = DEFAULT_MAX_TOTAL
     reset_on_progress: bool = False
     reconnect: Reconnect | None = field(default_factory=Reconnect)
@@ -224,7 +227,11 @@ class McpClient:
 
     def _notified(self, method: str, params: Any) -> None:
         for callback in tuple(self._callbacks):
-            callback(method, params)
+            try:
+                callback(method, params)
+            except Exception as exc:
+                # The others hear of it nevertheless.
+                _logger.error("%s: a callback failed: %s", self.name, type(exc).__name__)
 
     def _check_open(self) -> None:
         if self._tasks is None:
@@ -308,7 +315,8 @@ class McpClient:
             input_responses, request_state: go on with a call that ended in ``McpInputRequiredError``.
 
         Raises:
-            InvalidValueError: no such tool is listed (``unknown_tool``), or it is another client's (``foreign_tool``).
+            InvalidValueError: no such tool is listed (``unknown_tool``), it is another client's (``foreign_tool``), or
+                an option makes no sense (its name); nothing was sent.
             McpTaskRequiredError, McpOutputUncheckedError, McpReplayUnavailableError, McpRediscoveryRequiredError:
                 nothing was sent.
             McpInputRequiredError: the server wants to know something first.
@@ -324,23 +332,28 @@ class McpClient:
         observer = self._settings.observer
         tell(observer, ToolCallStarted(self.name, known.tool, number))
         failure: BaseException | None = None
+        asked = False
         try:
             self._check_callable(known)
-            resets = self._settings.reset_on_progress if reset_on_progress is None else reset_on_progress
-            params = self._params(known, arguments, time, meta)
-            if input_responses is not None:
-                params["inputResponses"] = dict(input_responses)
-            if request_state is not None:
-                params["requestState"] = request_state
-            result = await self._request(
-                self._keeper.session,
-                TOOLS_CALL,
-                params,
+            options = request_options(
                 timeout=timeout,
+                max_total=max_total,
+                reset_on_progress=self._settings.reset_on_progress if reset_on_progress is None else reset_on_progress,
                 on_progress=on_progress,
-                reset_on_progress=resets,
-                max_total=self._cap(max_total, timeout, resets),
+                default_max_total=self._settings.max_total,
             )
+            params = call_params(
+                known.tool,
+                arguments,
+                time=time,
+                meta=meta,
+                trace=self._settings.trace,
+                input_responses=input_responses,
+                request_state=request_state,
+            )
+            session = self._keeper.session
+            asked = True
+            result = await self._request(session, TOOLS_CALL, params, **options)
             self._check_result(known, result)
             return read_answer(self.name, known.tool, result, self._settings.result_mode)
         except BaseException as exc:
@@ -349,7 +362,7 @@ class McpClient:
         finally:
             duration = anyio.current_time() - began
             error_class = None if failure is None else type(failure).__name__
-            outcome = outcome_of(failure)
+            outcome = outcome_of(failure, asked)
             # It holds the frames of this call.
             del failure
             tell(observer, ToolCallEnded(self.name, known.tool, number, outcome, duration, error_class))
@@ -392,28 +405,12 @@ class McpClient:
         if now is not None and now is not tool and not tool.checks.declares_output and now.checks.unchecked:
             raise McpOutputUncheckedError(self.name, tool.tool, sent=True)
 
-    def _params(self, tool: McpTool, arguments: Any, time: Any, meta: Mapping[str, Any] | None) -> dict[str, Any]:
-        params: dict[str, Any] = {"name": tool.tool}
-        params["arguments"] = dict(arguments) if isinstance(arguments, Mapping) else {}
-        members = dict(meta or {})
-        if self._settings.trace is not None:
-            members |= trace_members(self._settings.trace())
-        if time is not UNSET:
-            members[TIME_META] = time
-        if members:
-            params["_meta"] = members
-        return params
-
-    def _cap(
-        self, max_total: float | None | UnsetType, timeout: float | None | UnsetType, resets: bool
-    ) -> float | None:
-        if isinstance(max_total, UnsetType):
-            return self._settings.max_total if resets and timeout is not None else None
-        return max_total
-
     async def _request(
         self, session: RawSession, method: str, params: dict[str, Any] | None, **options: Any
     ) -> dict[str, Any]:
+        if options.get("timeout", UNSET) is UNSET:
+            options["timeout"] = self._settings.timeout
+
         async def send(params: dict[str, Any] | None) -> dict[str, Any]:
             return await session.request(method, params, **options)
 

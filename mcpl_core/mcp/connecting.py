@@ -19,6 +19,8 @@ from ..errors import InvalidValueError
 from ..host.hosted import HostedServer
 from ..host.session import HostSession
 from ..options import DEFAULT_REQUEST_TIMEOUT
+from ..protocol.method import PING
+from .budgets import checked_seconds
 from .checks import BoundedValidator, JsonSchemaValidator
 from .client import DEFAULT_MAX_TOTAL, ClientSettings, McpClient
 from .given import GivenConnection, GivenSession, checked_connection
@@ -74,7 +76,7 @@ def mcp_client(
     http_options: Mapping[str, Any] | None = None,
     handlers: Mapping[str, PeerHandler] | None = None,
     reconnect: Reconnect | None | UnsetType = UNSET,
-    timeout: float | None = DEFAULT_REQUEST_TIMEOUT,
+    timeout: float | None | UnsetType = UNSET,
     max_total: float = DEFAULT_MAX_TOTAL,
     reset_on_progress: bool = False,
     observer: CallObserver | None = None,
@@ -102,7 +104,8 @@ def mcp_client(
         handlers: method -> what answers a request of the server (``elicitation/create``, ...), or such a question in
             a result.
         reconnect: how a broken session is made anew; ``None``: not at all.
-        timeout: seconds that a request waits unless it says otherwise; ``None``: without end.
+        timeout: seconds that a request waits unless it says otherwise; ``None``: without end. Left out: 60, and over a
+            ``session`` what that one says.
         max_total: seconds that a call takes in all where progress extends its timeout.
         reset_on_progress: whether progress extends timeouts, unless a call says otherwise.
         observer: hears of the beginning and the end of each call.
@@ -112,25 +115,28 @@ def mcp_client(
         InvalidValueError: an argument makes no sense, or does not go with another (``combination``).
         McpExtraMissingError: it needs a library that is not installed.
     """
-    told = dict(CLIENT_INFO if client_info is None else client_info)
+    told = CLIENT_INFO if client_info is None else client_info
     _check(
         name=isinstance(name, str) and bool(name),
         result_mode=result_mode in RESULT_MODES,
         prefix=prefix is None or (isinstance(prefix, str) and bool(prefix)),
-        client_info=all(isinstance(told.get(member), str) for member in ("name", "version")),
-        http_options=set(http_options or ()) <= {"carrier", "timing", "max_message_bytes"},
-        handlers=all(map(callable, (handlers or {}).values())),
+        client_info=isinstance(told, Mapping) and all(isinstance(told.get(word), str) for word in ("name", "version")),
+        http_options=http_options is None
+        or (isinstance(http_options, Mapping) and set(http_options) <= {"carrier", "timing", "max_message_bytes"}),
+        handlers=handlers is None or (isinstance(handlers, Mapping) and all(map(_is_handler, handlers.items()))),
+        reconnect=reconnect is None or isinstance(reconnect, Reconnect | UnsetType),
         json_schema_validator=json_schema_validator is None or isinstance(json_schema_validator, JsonSchemaValidator),
-        timeout=timeout is None or _is_duration(timeout),
-        max_total=_is_duration(max_total),
+        max_total=max_total is not None,
         observer=observer is None or callable(observer),
         trace=trace is None or callable(trace),
     )
+    checked_seconds("max_total", max_total)
+    waits = DEFAULT_REQUEST_TIMEOUT if isinstance(timeout, UnsetType) else checked_seconds("timeout", timeout)
     declared = Replay.read(replay)
     connecting = Connecting(
         name=name,
-        client_info=told,
-        timeout=timeout,
+        client_info=dict(told),
+        timeout=waits,
         retry_on_throttle=True if retry_on_throttle is UNSET else retry_on_throttle,
         replay=declared,
         handlers=handlers,
@@ -167,6 +173,7 @@ def mcp_client(
         result_mode=result_mode,
         validator=BoundedValidator() if json_schema_validator is None else json_schema_validator,
         prefix=prefix,
+        timeout=timeout if session is not None else UNSET,
         max_total=max_total,
         reset_on_progress=reset_on_progress,
         reconnect=with_reconnect,
@@ -246,9 +253,9 @@ _WANTED: Final[dict[str, str]] = {
     "prefix": "a text, or left out",
     "client_info": "a mapping with name and version",
     "http_options": "carrier, timing and max_message_bytes, and nothing else",
-    "handlers": "functions by method",
+    "handlers": "functions by method; ping is answered here",
+    "reconnect": "a Reconnect, or None",
     "json_schema_validator": "an object with get_validator",
-    "timeout": "seconds, or None",
     "max_total": "seconds",
     "observer": "a function",
     "trace": "a function",
@@ -261,8 +268,9 @@ def _check(**fine: bool) -> None:
             raise InvalidValueError(name, f"what is needed is {_WANTED[name]}", f"$.{name}")
 
 
-def _is_duration(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+def _is_handler(item: tuple[Any, Any]) -> bool:
+    method, handler = item
+    return isinstance(method, str) and method not in ("", PING) and callable(handler)
 
 
 def _refuse_together(arm: str, **given: Any) -> None:

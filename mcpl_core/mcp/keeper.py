@@ -76,6 +76,8 @@ class SessionKeeper:
         self._opener = opener
         self._reconnect = reconnect
         self._session: RawSession | None = None
+        #: Whether that one tells when it is over.
+        self._watched = False
         self._stopped = anyio.Event()
         self._over: anyio.Event | None = None
         self._ended = anyio.Event()
@@ -92,9 +94,15 @@ class SessionKeeper:
         Raises:
             ConnectionClosedError: there is none; nothing was sent.
         """
-        if self._session is None:
+        session = self._alive()
+        if session is None:
             raise ConnectionClosedError("not-sent", self.failure)
-        return self._session
+        return session
+
+    def _alive(self) -> RawSession | None:
+        """The session of the moment, unless it is one that tells of its end by itself and has done so."""
+        over = self._watched and getattr(self._session, "is_closed", False)
+        return None if over else self._session
 
     @property
     def is_closed(self) -> bool:
@@ -107,14 +115,14 @@ class SessionKeeper:
         Raises:
             ConnectionClosedError: there will be none.
         """
-        while self._session is None and not self._stopped.is_set():
+        while self._alive() is None and not self._stopped.is_set():
             await self._changed.wait()
         return self.session
 
     def lost(self, session: RawSession, error: BaseException) -> None:
         """A request found that this session is over. Of one that tells by itself only its own word counts: over HTTP a
         request can be lost and the session live on."""
-        believed = not isinstance(session, WatchedSession) or getattr(session, "is_closed", False)
+        believed = not self._watched or getattr(session, "is_closed", False)
         if session is self._session and self._over is not None and believed:
             self.failure = error
             # From now on nobody gets it, however long the task takes to notice.
@@ -169,6 +177,7 @@ class SessionKeeper:
                 self.failure = None
                 self._over = anyio.Event()
                 self._session = session
+                self._watched = isinstance(session, WatchedSession)
                 self._tell()
                 if first:
                     task_status.started()

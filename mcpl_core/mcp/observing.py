@@ -22,7 +22,7 @@ CallOutcome = Literal[
     "success",
     "tool-error",  # the tool ran, and said that it failed
     "not-sent",  # nothing reached the server
-    "unknown",  # it was sent, and no answer came: it may have run
+    "unknown",  # it was sent, and no answer came, or nobody can tell: it may have run
     "failure",  # an error came as the answer, or an answer that cannot be read
     "cancelled",  # the caller gave up
 ]
@@ -66,12 +66,22 @@ CallEvent: TypeAlias = ToolCallStarted | ToolCallEnded
 CallObserver: TypeAlias = Callable[[CallEvent], Any]
 
 
-def outcome_of(failure: BaseException | None) -> CallOutcome:
-    """What the end of a call is called."""
+def outcome_of(failure: BaseException | None, asked: bool = True) -> CallOutcome:
+    """What the end of a call is called.
+
+    Args:
+        failure: what it raised, if anything.
+        asked: whether the session was asked for it at all.
+    """
     if failure is None:
         return "success"
     if not isinstance(failure, Exception):
         return "cancelled"
+    if not asked:
+        return "not-sent"
+    if not isinstance(failure, McplError):
+        # Somebody else's: nobody knows what was sent before.
+        return "unknown"
     if isinstance(failure, ConnectionClosedError):
         return "unknown" if failure.outcome == "no-response" else "not-sent"
     if isinstance(failure, McpOutputUncheckedError):

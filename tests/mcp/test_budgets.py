@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpl_core.errors import InvalidValueError
-from mcpl_core.mcp.budgets import TimeBudget
+from mcpl_core.mcp.budgets import TimeBudget, checked_seconds
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,17 @@ def test_progress_never_goes_over_the_cap(events: list[tuple[float, str]], timeo
             paused += 0.0 if pauses else now - began
             budget.resume(now)
     assert budget.deadline == math.inf if pauses else budget.deadline <= cap + paused + 1e-6
+
+
+@pytest.mark.parametrize("value", [None, 0, 3, 0.5, math.inf])
+def test_seconds_are_taken_as_they_are(value: Any) -> None:
+    assert checked_seconds("timeout", value) is value
+
+
+@pytest.mark.parametrize("value", ["3", b"3", True, False, -0.1, -1, math.nan, [], object()])
+def test_seconds_are_a_number_that_is_a_time(value: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        checked_seconds("timeout", value)
+    assert caught.value.code == "timeout"
+    with pytest.raises(InvalidValueError):
+        TimeBudget(0.0, 1.0, value)

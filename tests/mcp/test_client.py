@@ -688,3 +688,30 @@ async def test_nothing_of_a_call_is_logged(caplog: pytest.LogCaptureFixture) -> 
             with pytest.raises(RpcError):
                 await client.call("echo", {"password": "canary-argument"}, meta={"x": "canary-meta"})
     assert "canary" not in caplog.text
+
+
+async def test_a_callback_that_raises_costs_the_others_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[str] = []
+
+    def broken(method: str, params: Any) -> None:
+        raise RuntimeError("canary")
+
+    session = MockSession(["echo"])
+    async with mcp_client(session=session) as client:
+        client.on_notification(broken)
+        client.on_notification(lambda method, params: heard.append(method))
+        session.push("notifications/tools/list_changed")
+    assert heard == ["notifications/tools/list_changed"]
+    assert "RuntimeError" in caplog.text
+    assert "canary" not in caplog.text
+
+
+@pytest.mark.parametrize("options", [{"timeout": "5"}, {"meta": 7}, {"on_progress": 7}, {"input_responses": []}])
+async def test_options_that_make_no_sense_send_nothing(options: Any) -> None:
+    server = FakeServer()
+    events: list[Any] = []
+    async with connected(server, observer=events.append) as client:
+        with pytest.raises(InvalidValueError):
+            await client.call("echo", **options)
+        assert server.of("tools/call") == []
+    assert (events[-1].outcome, events[-1].error_class) == ("not-sent", "InvalidValueError")

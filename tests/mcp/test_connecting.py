@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec import UNSET
 
 from mcpl_core._version import __version__
 from mcpl_core.errors import ConnectionClosedError, InvalidValueError, McplError
@@ -115,6 +116,19 @@ def test_one_way_is_chosen() -> None:
         ({"prefix": ""}, "prefix"),
         ({"prefix": 7}, "prefix"),
         ({"client_info": {"name": "x"}}, "client_info"),
+        ({"client_info": "me"}, "client_info"),
+        ({"client_info": 7}, "client_info"),
+        ({"client_info": [1]}, "client_info"),
+        ({"handlers": [len]}, "handlers"),
+        ({"handlers": {7: len}}, "handlers"),
+        ({"handlers": {"": len}}, "handlers"),
+        ({"handlers": {"ping": len}}, "handlers"),
+        ({"transport": HTTP, "http_options": 7}, "http_options"),
+        ({"transport": HTTP, "http_options": ["timing"]}, "http_options"),
+        ({"reconnect": 7}, "reconnect"),
+        ({"reconnect": True}, "reconnect"),
+        ({"max_total": -1}, "max_total"),
+        ({"max_total": "5"}, "max_total"),
         ({"client_info": {"name": "x", "version": 1}}, "client_info"),
         ({"handlers": {"roots/list": {"roots": []}}}, "handlers"),
         ({"json_schema_validator": len}, "json_schema_validator"),
@@ -229,15 +243,33 @@ async def test_a_lost_request_is_no_lost_session_and_a_forgotten_one_is() -> Non
             await client.call("echo")
         assert lost.value.outcome == "no-response"
         assert await client.call("echo") == "hi"
+        forgotten = client.session
         with pytest.raises(ConnectionClosedError):
             await client.call("echo")
-        await server.wait_for(lambda: len(server.of("initialize")) == 2)
         await client.connected()
-        with pytest.raises((McpRediscoveryRequiredError, ConnectionClosedError)):
+        assert client.session is not forgotten
+        assert len(server.of("initialize")) == 2
+        with pytest.raises(McpRediscoveryRequiredError):
             await client.call("echo")
-        await client.connected()
         await client.refresh()
         assert len(server.of("tools/call")) == 3
+
+
+async def test_a_session_that_ended_under_an_unknown_effect_is_not_handed_out_again() -> None:
+    tool = {"name": "echo", "calls": [Reset(), Reply(404)]}
+    replay = Replay(tools={"echo": ToolReplay(on=("network",))})
+
+    async def sleep(seconds: float) -> None:
+        pass
+
+    async with over_http(tool, replay=replay, http_options={"timing": Timing(sleep=sleep)}) as (server, client):
+        await client.tools()
+        forgotten = client.session
+        with pytest.raises(UnknownEffectError):
+            await client.call("echo")
+        await client.connected()
+        assert client.session is not forgotten
+        assert len(server.of("initialize")) == 2
 
 
 async def test_throttling_and_replay_are_handed_on() -> None:
@@ -293,3 +325,18 @@ async def test_no_credential_is_seen_anywhere(caplog: pytest.LogCaptureFixture) 
         texts += ["".join(traceback.format_exception(failure)), repr(failure), repr(vars(failure))]
     assert [each for each in texts if "canary" in each] == []
     assert len(failures) == 4
+
+
+@pytest.mark.parametrize(("options", "waits"), [({}, UNSET), ({"timeout": 3.0}, 3.0), ({"timeout": None}, None)])
+async def test_a_borrowed_session_waits_as_the_caller_says(options: Any, waits: Any) -> None:
+    asked: list[Any] = []
+
+    class Noting(MockSession):
+        async def request(self, method: str, params: Any = None, *, timeout: Any = UNSET, **more: Any) -> Any:
+            asked.append(timeout)
+            return await super().request(method, params, **more)
+
+    async with mcp_client(session=Noting(["echo"]), **options) as client:
+        await client.call("echo")
+        await client.call("echo", timeout=7.0)
+    assert asked == [waits, waits, 7.0]

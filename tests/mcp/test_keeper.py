@@ -186,10 +186,30 @@ async def test_a_session_that_tells_of_its_end_is_not_given_up_over_one_request(
         assert keeper.session is first
         assert keeper.failure is None
         first.is_closed = True
-        keeper.lost(keeper.session, TransportError("the whole of it"))
+        with pytest.raises(ConnectionClosedError):
+            _ = keeper.session
+        keeper.lost(first, TransportError("the whole of it"))
         with pytest.raises(ConnectionClosedError):
             _ = keeper.session
         assert await keeper.connected() is world.sessions[1]
+
+
+async def test_a_session_that_said_that_it_is_over_is_not_waited_for() -> None:
+    world = World()
+    async with kept(world) as keeper:
+        first: Watched = world.sessions[0]
+        first.is_closed = True
+        found: list[Any] = []
+
+        async def wait() -> None:
+            found.append(await keeper.connected())
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            assert found == []
+            first.over.set()
+        assert found == [world.sessions[1]]
 
 
 async def test_the_first_failure_is_the_callers() -> None:

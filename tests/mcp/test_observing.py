@@ -33,7 +33,7 @@ from mcpl_core.mcp.observing import ToolCallEnded, ToolCallStarted, outcome_of, 
         (UnknownEffectError("s", "t"), "unknown"),
         (RpcError(-32602), "failure"),
         (InvalidResultError("tools/call", "x"), "failure"),
-        (ValueError(), "failure"),
+        (ValueError(), "unknown"),
         (KeyboardInterrupt(), "cancelled"),
     ],
 )
@@ -61,3 +61,12 @@ def test_without_an_observer_nothing_happens() -> None:
     tell(None, ToolCallStarted("s", "t", 1))
     tell(seen.append, ToolCallStarted("s", "t", 2))
     assert seen == [ToolCallStarted("s", "t", 2)]
+
+
+@pytest.mark.parametrize(
+    "failure", [ValueError(), InvalidResultError("tools/call", "x"), ConnectionTimeoutError("x", 1.0)]
+)
+def test_before_the_session_is_asked_nothing_is_sent(failure: Exception) -> None:
+    assert outcome_of(failure, asked=False) == "not-sent"
+    assert outcome_of(None, asked=False) == "success"
+    assert outcome_of(KeyboardInterrupt(), asked=False) == "cancelled"

@@ -181,6 +181,11 @@ class HttpSession:
 
     # -- the end
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._closing.is_set()
+
     async def wait_closed(self) -> BaseException | None:
         """See ``WatchedSession.wait_closed``."""
         await self._closing.wait()

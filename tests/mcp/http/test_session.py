@@ -841,6 +841,7 @@ async def test_a_server_that_forgot_the_session() -> None:
             with pytest.raises(SessionEndedError) as caught:
                 await session.request("tools/call", CALL)
             assert caught.value.status == 404
+            assert session.is_closed
             with anyio.fail_after(5):
                 assert isinstance(await session.wait_closed(), SessionEndedError)
             with pytest.raises(ConnectionClosedError) as later:
