@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from ..errors import InvalidValueError, McplError
+from ..errors import InvalidValueError
 from ..host.tools import ToolTable
 from .client import McpClient
 from .results import McpAnswer
@@ -39,13 +39,13 @@ class McpTools:
         self._clients = dict(clients)
         self._table = ToolTable()
         self._tools: dict[str, McpTool] = {}
-        self._failures: dict[str, McplError] = {}
+        self._failures: dict[str, Exception] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._clients)
 
     @property
-    def failures(self) -> Mapping[str, McplError]:
+    def failures(self) -> Mapping[str, Exception]:
         """Prefix -> why a client's tools were not listed the last time."""
         return MappingProxyType(self._failures)
 
@@ -56,19 +56,21 @@ class McpTools:
             refresh: whether they are all listed anew.
         """
         lists: dict[str, list[McpTool]] = {}
-        self._failures = {}
+        failures: dict[str, Exception] = {}
 
         async def ask(prefix: str, client: McpClient) -> None:
             try:
                 lists[prefix] = await (client.refresh() if refresh else client.tools())
-            except McplError as exc:
-                self._failures[prefix] = exc
+            except Exception as exc:
+                # Of a connection of the caller's own it may be any. It costs the other clients nothing.
+                failures[prefix] = exc
 
         async with anyio.create_task_group() as tasks:
             for prefix, client in self._clients.items():
                 tasks.start_soon(ask, prefix, client)
         found = [self._named(prefix, tool) for prefix in self._clients for tool in lists.get(prefix, ())]
         self._tools = {tool.name: tool for tool in found}
+        self._failures = failures
         return found
 
     def _named(self, prefix: str, tool: McpTool) -> McpTool:

@@ -299,7 +299,7 @@ class McpToolListIncompleteError(RemoteProtocolError):
 #: What is wrong with a tool's result.
 ResultFault = Literal[
     "result-type",  # a kind of result that is not spoken (a task, for one)
-    "shape",  # neither ``content`` nor ``toolResult``, or one of another type
+    "shape",  # neither ``content`` nor ``toolResult``, or one of them, or ``isError``, of another type
     "structured-missing",
     "structured-not-object",
     "not-one-text",  # no single text block to read as JSON

@@ -17,6 +17,8 @@ from msgspec import UNSET, UnsetType
 from ..errors import ConnectionTimeoutError, InvalidResultError, InvalidValueError, LocalProtocolError
 from ..protocol.method import TOOLS_CALL, TOOLS_LIST
 from ..transports.base import Transport
+from ..wire.values import decode_value, encode_value
+from .budgets import checked_seconds
 from .outcomes import TerminateOutcome
 from .session import DEFAULT_TERMINATE_BOUND
 from .transports import TransportDescription
@@ -90,7 +92,10 @@ class GivenSession:
             LocalProtocolError: neither ``tools/list`` nor ``tools/call``.
         """
         began = anyio.current_time()
-        bounds = [self._timeout if timeout is UNSET else timeout, max_total]
+        bounds = [
+            checked_seconds("timeout", self._timeout if timeout is UNSET else timeout),
+            checked_seconds("max_total", max_total),
+        ]
         with anyio.move_on_after(min((bound for bound in bounds if bound is not None), default=float("inf"))):
             return _plain(method, await self._ask(method, params or {}))
         raise ConnectionTimeoutError(method, round(anyio.current_time() - began, 3))
@@ -114,29 +119,44 @@ class GivenSession:
     async def terminate(self, timeout: float = DEFAULT_TERMINATE_BOUND) -> TerminateOutcome:
         """Closes the connection: ``unavailable``, since its session is the caller's to end."""
         began = anyio.current_time()
+        error_class = None
         with anyio.move_on_after(timeout):
-            await self.aclose()
-        return TerminateOutcome("unavailable", anyio.current_time() - began)
+            try:
+                await self.aclose()
+            except Exception as exc:
+                error_class = type(exc).__name__
+        return TerminateOutcome("unavailable", anyio.current_time() - began, error_class=error_class)
 
     async def aclose(self) -> None:
-        """Closes the connection, the first time."""
+        """Closes the connection, the first time; one that takes longer than five seconds is not waited for."""
         if not self._closed:
             self._closed = True
-            await _awaited(self._connection.close())
+            with anyio.move_on_after(DEFAULT_TERMINATE_BOUND):
+                await _awaited(self._connection.close())
 
 
 def _plain(method: str, value: Any) -> dict[str, Any]:
     """What a call returned, as plain JSON."""
-    if isinstance(value, msgspec.Struct):
-        value = msgspec.to_builtins(value)
-    elif hasattr(value, "model_dump"):
-        # Members that nobody sent have defaults there, which would read as sent.
-        value = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    if method == TOOLS_LIST and isinstance(value, list | tuple):
-        value = {"tools": list(value)}
-    if not isinstance(value, Mapping):
+    try:
+        # Through text: nothing else makes sure that it is what a server could have sent.
+        plain = decode_value(encode_value(msgspec.to_builtins(value, enc_hook=_dumped)))
+    except Exception as exc:
+        raise InvalidResultError(method, f"a {type(value).__name__} has no JSON form") from exc
+    if method == TOOLS_LIST and isinstance(plain, list):
+        plain = {"tools": plain}
+    if not isinstance(plain, dict):
         raise InvalidResultError(method, f"a result is an object, not a {type(value).__name__}")
-    return dict(value)
+    return plain
+
+
+def _dumped(value: Any) -> Any:
+    """A value of another library, wherever it stands in a result."""
+    if hasattr(value, "model_dump"):
+        # Members that nobody sent have defaults there, which would read as sent.
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError
 
 
 async def _awaited(value: Any) -> Any:

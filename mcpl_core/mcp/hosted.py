@@ -139,7 +139,10 @@ class HostedRawSession:
     def _arrived(self, message: Request | Notification) -> None:
         if isinstance(message, Notification):
             for callback in tuple(self._callbacks):
-                callback(message.method, message.params)
+                try:
+                    callback(message.method, message.params)
+                except Exception as exc:
+                    self._session.connection.report(exc)
 
     @property
     def is_closed(self) -> bool:

@@ -204,10 +204,14 @@ class NativeSession:
         if message.method == method.PROGRESS:
             self._progressed(message)
         for callback in tuple(self._callbacks):
-            try:
-                callback(message.method, message.params)
-            except Exception as exc:
-                self.connection.report(exc)
+            self._tell(callback, message.method, message.params)
+
+    def _tell(self, callback: Callable[..., Any], *arguments: Any) -> None:
+        """Calls a function of the application's; what it raises costs nobody else anything."""
+        try:
+            callback(*arguments)
+        except Exception as exc:
+            self.connection.report(exc)
 
     def _progressed(self, message: Notification) -> None:
         """Progress that is of no request, or does not grow, gives nothing."""
@@ -222,7 +226,7 @@ class NativeSession:
         waiting.budget.progress(anyio.current_time())
         waiting.scope.deadline = waiting.budget.deadline
         if waiting.handler is not None:
-            waiting.handler(message.params)
+            self._tell(waiting.handler, message.params)
 
     async def serve(self) -> None:
         """Answers the server's requests until the connection closed."""

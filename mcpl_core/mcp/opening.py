@@ -20,7 +20,7 @@ from .http.config import Era
 from .modern import ModernSession, ProbingSession
 from .native import NativeSession, PeerHandler, native_session
 from .session import RawSession, SessionOpener
-from .transports import StdioTransport, WebSocketTransport
+from .transports import StdioTransport, WebSocketTransport, checked_headers
 
 __all__ = ("ConnectionMaker", "Dial", "borrowed_session", "connection_opener", "dialer_of")
 
@@ -127,10 +127,17 @@ async def _connect(transport: WebSocketTransport) -> McplConnection:
         headers = headers()
         if inspect.isawaitable(headers):
             headers = await headers
+        # Nothing is not taken for no headers: the request would go out without credentials.
+        headers = checked_headers(headers)
     options = {**transport.options, "headers": headers}
     return McplConnection.connect(transport.url, transport_options=options)
 
 
 async def _make(maker: ConnectionMaker) -> McplConnection:
-    made = maker()
-    return McplConnection(made) if isinstance(made, Transport) else made
+    made: Any = maker()
+    if isinstance(made, Transport):
+        return McplConnection(made)
+    if not isinstance(made, McplConnection):
+        detail = f"the function made no connection, but a {type(made).__name__}"
+        raise InvalidValueError("transport", detail, "$.transport")
+    return made

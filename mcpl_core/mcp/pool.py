@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -68,6 +68,10 @@ def configuration_of(transport: TransportDescription) -> Configuration:
     return Configuration(kind, (transport.url,), names, settings)
 
 
+#: Name, principal, configuration.
+_Key: TypeAlias = tuple[str, str, Configuration]
+
+
 class _Entry:
     """A client of the pool, and how many use it."""
 
@@ -76,6 +80,7 @@ class _Entry:
         self.transport = transport
         self.leases = 0
         self.retired = False
+        self.opening = True
         self.done = anyio.Event()
 
     def settle(self) -> None:
@@ -94,11 +99,12 @@ class McpClientPool:
     def __init__(self, **options: Any) -> None:
         self._options = options
         self._make: Callable[..., McpClient] = mcp_client
-        self._entries: dict[tuple[str, str, Configuration], _Entry] = {}
-        self._locks: dict[tuple[str, str, Configuration], anyio.Lock] = {}
+        self._entries: dict[_Key, _Entry] = {}
+        self._locks: dict[_Key, anyio.Lock] = {}
         #: Those too that nobody else will get.
         self._all: set[_Entry] = set()
         self._tasks: TaskGroup | None = None
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
@@ -111,12 +117,17 @@ class McpClientPool:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         assert self._tasks is not None
-        for entry in self._all:
-            entry.done.set()
-        if exc_type is not None:
-            # The caller's exception is not handed to the group: it would come back wrapped in an ExceptionGroup.
-            self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
+        self._closed = True
+        try:
+            for entry in tuple(self._all):
+                entry.done.set()
+                if entry.opening:
+                    await entry.client.close()
+        finally:
+            if exc_type is not None:
+                # The caller's exception is not handed to the group: it would come back wrapped in an ExceptionGroup.
+                self._tasks.cancel_scope.cancel()
+            await self._tasks.__aexit__(None, None, None)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -133,6 +144,7 @@ class McpClientPool:
 
         Raises:
             InvalidValueError: the transport is no description, or nobody is named.
+            LocalProtocolError: the pool is not open.
             Exception: what entering the client raised.
         """
         if not isinstance(transport, TransportDescription):
@@ -140,37 +152,59 @@ class McpClientPool:
         if not isinstance(principal, str) or not principal:
             raise InvalidValueError("principal", "a principal has to be named", "$.principal")
         key = (name, principal, configuration_of(transport))
-        async with self._locks.setdefault(key, anyio.Lock()):
-            entry = self._usable(key, transport)
-            if entry is None:
-                entry = await self._open(key, transport)
-            entry.leases += 1
+        entry = await self._lease(key, transport)
         try:
             yield entry.client
         finally:
             entry.leases -= 1
+            if entry.client.is_closed and self._entries.get(key) is entry:
+                self._retire(key)
             entry.settle()
 
-    def _usable(self, key: tuple[str, str, Configuration], transport: TransportDescription) -> _Entry | None:
+    def forget(self, principal: str) -> None:
+        """Gives nobody the clients of a principal any more. Each ends once nobody uses it."""
+        for key in [key for key in self._entries if key[1] == principal]:
+            self._retire(key)
+
+    async def _lease(self, key: _Key, transport: TransportDescription) -> _Entry:
+        lock = self._locks.setdefault(key, anyio.Lock())
+        try:
+            async with lock:
+                entry = self._usable(key, transport)
+                if entry is None:
+                    entry = await self._open(key, transport)
+                entry.leases += 1
+                return entry
+        finally:
+            if not lock.locked() and self._locks.get(key) is lock:
+                del self._locks[key]
+
+    def _usable(self, key: _Key, transport: TransportDescription) -> _Entry | None:
         entry = self._entries.get(key)
         if entry is None or (entry.transport == transport and not entry.client.is_closed):
             return entry
-        del self._entries[key]
-        entry.retired = True
-        entry.settle()
+        self._retire(key)
         return None
 
-    async def _open(self, key: tuple[str, str, Configuration], transport: TransportDescription) -> _Entry:
-        if self._tasks is None:
-            raise LocalProtocolError("the pool was not entered (async with)")
+    def _retire(self, key: _Key) -> None:
+        entry = self._entries.pop(key)
+        entry.retired = True
+        entry.settle()
+
+    async def _open(self, key: _Key, transport: TransportDescription) -> _Entry:
+        if self._tasks is None or self._closed:
+            raise LocalProtocolError("the pool is not open (async with)")
         entry = _Entry(self._make(key[0], transport=transport, **self._options), transport)
+        self._all.add(entry)
         await self._tasks.start(self._hold, entry, name=f"mcp pool: {key[0]}")
         self._entries[key] = entry
         return entry
 
     async def _hold(self, entry: _Entry, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        async with entry.client:
-            self._all.add(entry)
-            task_status.started()
-            await entry.done.wait()
-        self._all.discard(entry)
+        try:
+            async with entry.client:
+                entry.opening = False
+                task_status.started()
+                await entry.done.wait()
+        finally:
+            self._all.discard(entry)

@@ -70,8 +70,12 @@ def read_answer(server: str, tool: str, result: dict[str, Any], mode: ResultMode
     if kind != "complete":
         shown = kind[:_LONGEST_NAME] if isinstance(kind, str) else shape_of(kind)
         raise McpResultError(server, tool, "result-type", f"a result of kind {shown!r} is not spoken", "$.resultType")
-    if result.get("isError") is True:
+    failed = result.get("isError")
+    if failed is True:
         raise McpToolError(server, tool, _failure_text(result), result)
+    if failed is not None and failed is not False:
+        # Whatever it means, it is not success.
+        raise McpResultError(server, tool, "shape", f"isError is no truth value but {shape_of(failed)}", "$.isError")
     if mode == "text":
         return McpAnswer(read_text(server, tool, result), result)
     if "structuredContent" in result:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from ..errors import InvalidValueError
+from ..transports.websocket import WebSocketTransport as WebSocketCarrier
 from .settings import Settings, checked_settings
 
 __all__ = (
@@ -31,6 +33,7 @@ __all__ = (
     "StdioTransport",
     "TransportDescription",
     "WebSocketTransport",
+    "checked_headers",
 )
 
 
@@ -93,6 +96,9 @@ class Consent:
 #: Vends the headers of one request. What it returns is used once and kept nowhere.
 CredentialProvider: TypeAlias = Callable[[CredentialRequest], Awaitable[Mapping[str, str] | Consent]]
 
+#: Arguments of the WebSocket that are not said otherwise.
+_WEBSOCKET_OPTIONS = frozenset(signature(WebSocketCarrier).parameters) - {"url", "headers"}
+
 #: Headers, or a function, sync or async, that gives them anew for each time of connecting.
 HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Any]
 
@@ -110,7 +116,8 @@ class StdioTransport:
         settings: see ``Settings``.
 
     Raises:
-        InvalidValueError: the command is a string or empty, both environments are given, or a setting is refused.
+        InvalidValueError: the command is a string or empty, both environments are given, or something is of another
+            type or cannot be passed on; the error shows no value.
     """
 
     command: Sequence[str | os.PathLike[str]]
@@ -121,10 +128,19 @@ class StdioTransport:
     settings: Settings = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if isinstance(self.command, str | bytes | os.PathLike) or not self.command:
+        wrong = isinstance(self.command, str | bytes) or not isinstance(self.command, Sequence) or not self.command
+        if wrong or not all(isinstance(word, str | os.PathLike) for word in self.command):
             raise InvalidValueError("command", "a command is a sequence of a program and its arguments", "$.command")
         if self.env is not None and self.replace_env is not None:
             raise InvalidValueError("env", "env adds to the environment, replace_env replaces it: one of both")
+        if self.cwd is not None and not isinstance(self.cwd, str | os.PathLike):
+            raise InvalidValueError("cwd", "a directory is a path", "$.cwd")
+        if self.on_stderr is not None and not callable(self.on_stderr):
+            raise InvalidValueError("on_stderr", "a function is needed", "$.on_stderr")
+        # Copies: a description that changed later would still pass for the one that a client was opened with.
+        object.__setattr__(self, "command", tuple(self.command))
+        object.__setattr__(self, "env", _checked_variables("env", self.env))
+        object.__setattr__(self, "replace_env", _checked_variables("replace_env", self.replace_env))
         object.__setattr__(self, "settings", checked_settings(self.settings))
 
     def __repr__(self) -> str:
@@ -152,7 +168,8 @@ class HttpTransport:
 
     def __post_init__(self) -> None:
         _check_url(self.url, ("http", "https"))
-        object.__setattr__(self, "headers", _checked_headers(self.headers))
+        _check_hook(self.request_hook)
+        object.__setattr__(self, "headers", checked_headers(self.headers))
         object.__setattr__(self, "settings", checked_settings(self.settings))
 
     def __repr__(self) -> str:
@@ -194,9 +211,15 @@ class GatewayTransport:
             raise InvalidValueError("credentials", "a gateway needs a provider of credentials", "$.credentials")
         if self.mode not in (None, "machine", "user"):
             raise InvalidValueError("mode", "the mode is machine or user", "$.mode")
-        if isinstance(self.scopes, str):
-            raise InvalidValueError("scopes", "scopes are a list of names", "$.scopes")
-        object.__setattr__(self, "headers", _checked_headers(self.headers))
+        if not isinstance(self.service, str) or not self.service:
+            raise InvalidValueError("service", "a service has a name", "$.service")
+        if self.scopes is not None:
+            wrong = isinstance(self.scopes, str) or not isinstance(self.scopes, Sequence)
+            if wrong or not all(isinstance(scope, str) for scope in self.scopes):
+                raise InvalidValueError("scopes", "scopes are a list of names", "$.scopes")
+            object.__setattr__(self, "scopes", tuple(self.scopes))
+        _check_hook(self.request_hook)
+        object.__setattr__(self, "headers", checked_headers(self.headers))
         object.__setattr__(self, "settings", checked_settings(self.settings))
 
     @property
@@ -216,11 +239,12 @@ class WebSocketTransport:
         url: ``ws:`` or ``wss:``, without user and password.
         headers: of the upgrade request; a function is called for each time of connecting, so that credentials are
             fresh.
-        options: further arguments of the transport (``ssl``, ``origin``, ``ping_interval``, ...).
+        options: further arguments of ``mcpl_core.transports.websocket.WebSocketTransport`` (``ssl``, ``proxy``,
+            ``ping_interval``, ...).
         settings: see ``Settings``.
 
     Raises:
-        InvalidValueError: the URL, a header or a setting is refused.
+        InvalidValueError: the URL, a header, an option or a setting is refused.
     """
 
     url: str
@@ -231,7 +255,10 @@ class WebSocketTransport:
     def __post_init__(self) -> None:
         _check_url(self.url, ("ws", "wss"))
         if not callable(self.headers):
-            object.__setattr__(self, "headers", _checked_headers(self.headers))
+            object.__setattr__(self, "headers", checked_headers(self.headers))
+        if not isinstance(self.options, Mapping) or not set(self.options) <= _WEBSOCKET_OPTIONS:
+            raise InvalidValueError("options", "options are arguments of the transport", "$.options")
+        object.__setattr__(self, "options", dict(self.options))
         object.__setattr__(self, "settings", checked_settings(self.settings))
 
     def __repr__(self) -> str:
@@ -261,7 +288,32 @@ def _check_url(url: Any, schemes: tuple[str, ...]) -> None:
         raise InvalidValueError("userinfo", "user and password do not belong into a URL, but into headers", "$.url")
 
 
-def _checked_headers(headers: Any) -> dict[str, str]:
+def _check_hook(hook: Any) -> None:
+    if hook is not None and not callable(hook):
+        raise InvalidValueError("request_hook", "a hook is a function", "$.request_hook")
+
+
+def _checked_variables(name: str, variables: Any) -> dict[str, str] | None:
+    """A copy of some variables of an environment. The errors show no value."""
+    if variables is None:
+        return None
+    if not isinstance(variables, Mapping):
+        raise InvalidValueError(name, "variables are a mapping of names to texts", f"$.{name}")
+    for key, value in variables.items():
+        if not isinstance(key, str) or not key or any(c in key for c in "=\0"):
+            raise InvalidValueError(name, "the name of a variable has no = and no NUL", f"$.{name}")
+        if not isinstance(value, str) or "\0" in value:
+            raise InvalidValueError(name, f"the value of {key} is no text without NUL", f"$.{name}")
+    return dict(variables)
+
+
+def checked_headers(headers: Any) -> dict[str, str]:
+    """A copy of some headers.
+
+    Raises:
+        InvalidValueError: they are no mapping (``headers``), or one is none (``header_name``, ``header_value``). The
+            error shows no value.
+    """
     if not isinstance(headers, Mapping):
         raise InvalidValueError("headers", "headers are a mapping of names to values", "$.headers")
     for name, value in headers.items():

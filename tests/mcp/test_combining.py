@@ -75,3 +75,14 @@ async def test_a_client_that_cannot_list_costs_only_its_own_tools() -> None:
 def test_a_prefix_is_a_text() -> None:
     with pytest.raises(InvalidValueError):
         McpTools({"": mock_mcp_client()})
+
+
+async def test_whatever_a_connection_of_the_callers_own_raises_stays_with_it() -> None:
+    class Odd(MockSession):
+        async def request(self, method: str, params: Any = None, **options: Any) -> Any:
+            raise RuntimeError("gone")
+
+    async with mock_mcp_client("a", ["read"], says("a")) as a, mcp_client("b", session=Odd()) as b:
+        tools = McpTools({"x": a, "y": b})
+        assert [tool.name for tool in await tools.tools()] == ["x__read"]
+        assert isinstance(tools.failures["y"], RuntimeError)

@@ -15,7 +15,7 @@ from mcpl_core.mcp.errors import McpToolError
 from mcpl_core.mcp.given import GivenSession, checked_connection
 from mcpl_core.mcp.transports import HttpTransport
 from mcpl_core.protocol import ToolsCallResult
-from tests.mcp.peers import ECHO, text
+from tests.mcp.peers import ECHO, LIMIT, text
 
 pytestmark = pytest.mark.anyio
 
@@ -181,3 +181,93 @@ async def test_what_is_no_connection_is_refused() -> None:
         with pytest.raises(InvalidValueError) as caught:
             checked_connection(wrong)
         assert caught.value.code == code
+
+
+class Entry:
+    """A model in a list."""
+
+    def model_dump(self, **options: Any) -> Any:
+        return ECHO
+
+
+@pytest.mark.parametrize(
+    "page", [[Entry()], (Entry(),), {"tools": [Entry()]}, {"tools": (ECHO,)}, Model({"tools": [ECHO]})]
+)
+async def test_tools_of_every_library_are_plain_json(page: Any) -> None:
+    async with mcp_client("own", connection=Given(page)) as client:
+        assert [tool.definition for tool in await client.tools()] == [ECHO]
+
+
+@pytest.mark.spec("R-mcp-20")
+async def test_blocks_of_every_library_are_plain_json() -> None:
+    block = Model({"type": "text", "text": "hi"})
+    async with mcp_client("own", connection=Given(result=text() | {"content": [block]})) as client:
+        assert await client.call("echo") == "hi"
+
+
+class Bad:
+    def model_dump(self, **options: Any) -> Any:
+        raise KeyError("canary")
+
+
+@pytest.mark.parametrize("value", [{"content": [object()]}, {"content": [msgspec.UNSET]}, Bad(), {"content": [Bad()]}])
+async def test_what_has_no_json_form_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidResultError) as caught:
+        await GivenSession(Given(result=value), None).request("tools/call", {"name": "echo", "arguments": {}})
+    assert "canary" not in str(caught.value)
+
+
+async def test_a_result_that_holds_itself_is_refused() -> None:
+    result = text("hi")
+    result["content"].append(result)
+    with pytest.raises(InvalidResultError):
+        await GivenSession(Given(result=result), None).request("tools/call", {"name": "echo", "arguments": {}})
+
+
+@pytest.mark.parametrize("options", [{"timeout": "1"}, {"max_total": -1}])
+async def test_seconds_are_a_number(options: Any) -> None:
+    given = Given()
+    with pytest.raises(InvalidValueError):
+        await GivenSession(given, None).request("tools/list", **options)
+    assert given.calls == []
+
+
+class Stuck(Given):
+    async def close(self) -> None:
+        self.closed += 1
+        await anyio.sleep_forever()
+
+
+@pytest.mark.spec("R-mcp-20")
+async def test_a_connection_that_does_not_close_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpl_core.mcp.given.DEFAULT_TERMINATE_BOUND", 0.0)
+    given = Stuck()
+    with anyio.fail_after(LIMIT):
+        async with mcp_client("own", connection=given) as client:
+            await client.close()
+            assert client.is_closed
+    assert given.closed == 1
+
+
+async def test_a_connection_that_fails_to_close_is_closed_nevertheless() -> None:
+    class Failing(Given):
+        async def close(self) -> None:
+            self.closed += 1
+            raise RuntimeError("canary")
+
+    given = Failing()
+    async with mcp_client("own", connection=given) as client:
+        outcome = await client.terminate()
+        assert (outcome.kind, outcome.resolved, outcome.error_class) == ("unavailable", False, "RuntimeError")
+        assert client.is_closed
+    async with mcp_client("own", connection=given) as client:
+        await client.close()
+    assert given.closed == 2
+
+
+async def test_ending_a_connection_that_does_not_close_takes_no_longer_than_its_bound() -> None:
+    given = Stuck()
+    with anyio.fail_after(LIMIT):
+        async with mcp_client("own", connection=given) as client:
+            assert (await client.terminate(timeout=0.0)).kind == "unavailable"
+    assert given.closed == 1

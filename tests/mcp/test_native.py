@@ -427,3 +427,23 @@ async def test_what_the_block_raises_comes_out_as_it_is() -> None:
     async with served(server):
         with pytest.raises(KeyError):
             await run(server, fail)
+
+
+async def test_functions_that_raise_cost_nobody_else_anything() -> None:
+    failures: list[BaseException] = []
+    heard: list[str] = []
+
+    def broken(*arguments: Any) -> None:
+        raise RuntimeError("ours")
+
+    async with scripted() as (peer, session), anyio.create_task_group() as tasks:
+        session.connection.on_error(failures.append)
+        session.on_notification(broken)
+        session.on_notification(lambda method, params: heard.append(method))
+        tasks.start_soon(lambda: session.request("tools/call", {}, on_progress=broken))
+        request = await peer.next("tools/call")
+        token = request["params"]["_meta"]["progressToken"]
+        peer.note("notifications/progress", {"progressToken": token, "progress": 1})
+        peer.reply(request, {})
+    assert heard == ["notifications/progress"]
+    assert [type(each) for each in failures] == [RuntimeError, RuntimeError]

@@ -252,3 +252,29 @@ async def test_a_borrowed_session_stays_open() -> None:
     async with borrowed_session(session) as borrowed:
         assert borrowed is session
     assert await session.request("tools/list") == {"tools": []}
+
+
+@pytest.mark.parametrize("made", [None, 7, object()])
+async def test_a_maker_makes_connections(made: Any) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        async with mcp_client(transport=lambda: made):
+            raise AssertionError("it opened")
+    assert caught.value.code == "transport"
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        (None, "headers"),
+        (7, "headers"),
+        ({"A": 7}, "header_value"),
+        ({7: "x"}, "header_name"),
+        ({"A": "x\r\ny"}, "header_value"),
+    ],
+)
+async def test_credentials_that_are_none_are_not_done_without(headers: Any, code: str) -> None:
+    transport = WebSocketTransport("ws://127.0.0.1:1/", lambda: headers)
+    with pytest.raises(InvalidValueError) as caught:
+        async with mcp_client(transport=transport):
+            raise AssertionError("it opened")
+    assert caught.value.code == code

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpl_core.errors import InvalidValueError, LocalProtocolError, TransportError
+from mcpl_core.errors import ConnectionClosedError, InvalidValueError, LocalProtocolError, TransportError
 from mcpl_core.mcp.client import McpClient
 from mcpl_core.mcp.connecting import mcp_client
 from mcpl_core.mcp.pool import McpClientPool, configuration_of
@@ -209,3 +209,84 @@ async def test_what_cannot_be_compared_or_attributed_is_refused(transport: Any, 
             async with pool.client("a", transport, principal=principal):
                 raise AssertionError("it opened")
         assert caught.value.code == code
+
+
+async def test_leaving_a_pool_ends_what_is_being_opened() -> None:
+    pooled = Pooled()
+    ended: list[type[BaseException]] = []
+
+    async def use() -> None:
+        try:
+            async with pooled.pool.client("a", http(), principal="alice"):
+                raise AssertionError("it opened")
+        except (ConnectionClosedError, LocalProtocolError) as exc:
+            ended.append(type(exc))
+
+    async def silent(request: Any) -> Any:
+        await anyio.sleep_forever()
+
+    pooled.server._initialize = silent  # type: ignore[assignment,method-assign]
+    async with served(pooled.server), anyio.create_task_group() as tasks:
+        async with pooled.pool:
+            tasks.start_soon(use)
+            tasks.start_soon(use)
+            await pooled.server.next("initialize")
+    assert sorted(each.__name__ for each in ended) == ["ConnectionClosedError", "LocalProtocolError"]
+    assert not pooled.pool._all
+
+
+async def test_a_pool_that_was_left_opens_nothing() -> None:
+    pooled = Pooled()
+    async with served(pooled.server):
+        async with pooled.pool as pool:
+            pass
+        with pytest.raises(LocalProtocolError):
+            async with pool.client("a", http(), principal="alice"):
+                raise AssertionError("it opened")
+
+
+async def test_nothing_is_kept_of_what_is_over() -> None:
+    pooled = Pooled()
+    async with served(pooled.server), pooled.pool as pool:
+        for number in range(20):
+            async with pool.client("a", http(), principal=f"p{number}") as client:
+                await client.close()
+        await anyio.wait_all_tasks_blocked()
+        assert (len(pool), len(pool._locks), len(pool._all)) == (0, 0, 0)
+
+
+async def test_a_principal_can_be_forgotten() -> None:
+    pooled = Pooled()
+    async with served(pooled.server), pooled.pool as pool:
+        async with (
+            pool.client("a", http(), principal="alice") as hers,
+            pool.client("a", http(), principal="bob") as his,
+        ):
+            pool.forget("alice")
+            pool.forget("nobody")
+            assert len(pool) == 1
+            assert await hers.call("echo") == "{}"
+            async with pool.client("a", http(), principal="alice") as again:
+                assert again is not hers
+        await anyio.wait_all_tasks_blocked()
+        assert hers.is_closed
+        assert not again.is_closed
+        assert not his.is_closed
+
+
+async def test_many_principals_never_meet() -> None:
+    pooled = Pooled()
+    async with served(pooled.server), pooled.pool as pool:
+        seen: dict[str, set[int]] = {}
+
+        async def use(principal: str) -> None:
+            for _ in range(2):
+                async with pool.client("a", http(), principal=principal) as client:
+                    assert await client.call("echo") == "{}"
+                    seen.setdefault(principal, set()).add(id(client))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(100):
+                tasks.start_soon(use, f"p{number}")
+        assert all(len(clients) == 1 for clients in seen.values())
+        assert len(set.union(*seen.values())) == len(pool) == 100

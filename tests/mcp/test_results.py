@@ -105,10 +105,19 @@ def test_a_failed_tool_is_an_error_in_every_mode(mode: ResultMode) -> None:
 
 
 def test_only_true_says_that_a_tool_failed() -> None:
-    assert value_of(text("fine", isError=1)) == "fine"
+    assert value_of(text("fine", isError=False)) == value_of(text("fine", isError=None)) == "fine"
     with pytest.raises(McpToolError) as caught:
         value_of({"isError": True})
     assert caught.value.text == ""
+
+
+@pytest.mark.spec("R-mcp-19")
+@pytest.mark.parametrize("mode", ["text", "structured", "structured-or-json"])
+@pytest.mark.parametrize("failed", [1, 0, "true", "false", "", [], {SECRET: SECRET}])
+def test_what_does_not_say_whether_it_failed_is_no_success(failed: Any, mode: ResultMode) -> None:
+    with pytest.raises(McpResultError) as caught:
+        read_answer("s", "t", text("{}", structuredContent={}, isError=failed), mode)
+    assert (caught.value.fault, caught.value.path) == ("shape", "$.isError")
 
 
 @pytest.mark.parametrize("kind", ["task", "input_required", None, 7, SECRET * 9])

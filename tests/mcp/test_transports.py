@@ -107,7 +107,9 @@ def test_schemes_belong_to_transports() -> None:
     assert code_of(lambda: WebSocketTransport("http://example.com")) == "url"
 
 
-@pytest.mark.parametrize("command", ["python server.py", b"python", [], (), None])
+@pytest.mark.parametrize(
+    "command", ["python server.py", b"python", [], (), None, 7, {"a"}, iter(["a"]), [7], ["a", None], [b"a"]]
+)
 def test_a_command_is_a_sequence_of_words(command: Any) -> None:
     assert code_of(lambda: StdioTransport(command)) == "command"
 
@@ -147,10 +149,57 @@ def test_headers_are_copied_and_a_function_is_kept() -> None:
 
 @pytest.mark.parametrize(
     ("options", "code"),
-    [({"credentials": None}, "credentials"), ({"mode": "robot"}, "mode"), ({"scopes": "read write"}, "scopes")],
+    [
+        ({"credentials": None}, "credentials"),
+        ({"mode": "robot"}, "mode"),
+        ({"scopes": "read write"}, "scopes"),
+        ({"scopes": 7}, "scopes"),
+        ({"scopes": [7]}, "scopes"),
+        ({"service": ""}, "service"),
+        ({"service": None}, "service"),
+        ({"request_hook": "sign"}, "request_hook"),
+    ],
 )
 def test_a_gateway_needs_a_provider(options: dict[str, Any], code: str) -> None:
     given = {"credentials": vend, **options}
     assert code_of(lambda: GatewayTransport("http://example.com", **given)) == code
     with pytest.raises(TypeError):
         GatewayTransport("http://example.com")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", ["env", "replace_env"])
+@pytest.mark.parametrize(
+    "variables",
+    [7, ["A"], {7: "x"}, {"": "x"}, {"A=B": CANARY}, {"A\0": "x"}, {"A": 7}, {"A": None}, {"A": CANARY + "\0"}],
+)
+def test_variables_are_texts_that_can_be_passed_on(name: str, variables: Any) -> None:
+    assert code_of(lambda: StdioTransport(["server"], **{name: variables})) == name
+
+
+@pytest.mark.parametrize(("options", "code"), [({"cwd": 7}, "cwd"), ({"on_stderr": "x"}, "on_stderr")])
+def test_the_rest_of_a_child_is_checked_too(options: dict[str, Any], code: str) -> None:
+    assert code_of(lambda: StdioTransport(["server"], **options)) == code
+
+
+def test_a_hook_is_a_function() -> None:
+    assert code_of(lambda: HttpTransport("http://example.com", request_hook=7)) == "request_hook"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [7, None, ["ssl"], {"origin": "x"}, {"headers": {"A": CANARY}}, {"url": "ws://b"}])
+def test_options_of_a_web_socket_are_those_that_it_has(options: Any) -> None:
+    assert code_of(lambda: WebSocketTransport("ws://example.com", options=options)) == "options"
+    assert WebSocketTransport("ws://example.com", options={"ping_interval": None}).options == {"ping_interval": None}
+
+
+def test_a_description_does_not_change_later() -> None:
+    command, variables, scopes, options = ["server"], {"A": "1"}, ["read"], {"compression": True}
+    stdio = [StdioTransport(command, env=variables), StdioTransport(command, replace_env=variables)]
+    gateway = GatewayTransport("http://example.com", vend, scopes=scopes)
+    socket = WebSocketTransport("ws://example.com", options=options)
+    for each in (command, scopes):
+        each.append("more")
+    for changed in (variables, options):
+        changed.clear()
+    assert [each.command for each in stdio] == [("server",)] * 2
+    assert (stdio[0].env, stdio[1].replace_env) == ({"A": "1"}, {"A": "1"})
+    assert (gateway.scopes, socket.options) == (("read",), {"compression": True})
