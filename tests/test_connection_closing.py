@@ -274,9 +274,10 @@ async def test_output_that_ends_on_purpose_leaves_the_input() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(request)
             await turns()
+            assert connection.can_ask
             await connection.send_eof()
             await connection.send_eof()
-            assert (side.transport.eof_sent, connection.is_closed) == (1, False)
+            assert (side.transport.eof_sent, connection.is_closed, connection.can_ask) == (1, False, False)
             # Nothing is sent any more, and the answer to what was sent still comes.
             await connection.send_notification("late")
             await connection.send_response(1, "late")
@@ -753,3 +754,8 @@ class TestAsyncio:
         gc.collect()
         await turns()
         assert complaints == []
+
+
+async def test_nothing_can_be_asked_before_entering() -> None:
+    near, _ = McplConnection.memory_pair()
+    assert not near.can_ask

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..connection import McplConnection
-from ..errors import InvalidValueError, LocalProtocolError, McplError, PolicyRefusedError
+from ..errors import ConnectionClosedError, InvalidValueError, LocalProtocolError, McplError, PolicyRefusedError
 from ..options import ConnectionOptions
 from ..protocol import BranchesChangedParams, ToolsCallResult, method
 from .audit import Audit
@@ -110,7 +111,7 @@ class McplHost:
         server.reconnect = False
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(self._hub.settings.close_timeout):
-                if server.state == "ready":
+                with suppress(ConnectionClosedError):
                     await server.session.aclose()
             server.scope.cancel()
             with anyio.move_on_after(self._hub.settings.close_timeout):
@@ -181,7 +182,8 @@ class McplHost:
         return server
 
     async def _first(self, server: HostedServer) -> None:
-        if await server.wait("ready", "closed") == "closed" and server.failure is not None:
+        # It waits for another attempt only when it was ready before.
+        if await server.wait("ready", "waiting", "closed") == "closed" and server.failure is not None:
             raise server.failure
 
     async def remove(self, id: str) -> None:
@@ -269,7 +271,7 @@ class McplHost:
             audit.record("connection", "failure", code="not_connected", detail=type(exc).__name__)
         finally:
             server.attempt = None
-            if server.state == "ready":
+            if ready.told:
                 server.move("connecting")
         return ready.told
 

@@ -100,13 +100,15 @@ class HostedServer(RemoteServer):
         self._changed = anyio.Event()
 
     def __repr__(self) -> str:
-        return f"<HostedServer {self.id}: {self._state}, {self.mode}>"
+        return f"<HostedServer {self.id}: {self.state}, {self.mode}>"
 
     # -- where it stands
 
     @property
     def state(self) -> ServerState:
-        """Where it stands."""
+        """Where it stands. From the moment its connection ends it is not ready, whoever noticed that first."""
+        if self._state == "ready" and self._session is not None and not self._session.connection.can_ask:
+            return "connecting"
         return self._state
 
     def move(self, state: ServerState, session: HostSession | None = None) -> None:
@@ -118,9 +120,9 @@ class HostedServer(RemoteServer):
 
     async def wait(self, *states: ServerState) -> ServerState:
         """Returns when it stands at one of these; which one."""
-        while self._state not in states:
+        while (state := self.state) not in states:
             await self._changed.wait()
-        return self._state
+        return state
 
     @property
     def endpoint(self) -> Endpoint:
@@ -174,7 +176,7 @@ class HostedServer(RemoteServer):
         reading = None if session is None else session.manifest
         return ServerDescription(
             id=self.id,
-            state=self._state,
+            state=self.state,
             mode=self.mode,
             configured=endpoint.configured,
             canonical=endpoint.canonical,

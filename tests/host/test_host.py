@@ -286,6 +286,28 @@ async def test_a_reconnect_has_a_new_handshake_and_a_new_grant() -> None:
         assert len(roof.host.events()) == 1
 
 
+async def test_whoever_lost_an_answer_waits_for_the_next_connection() -> None:
+    settings = HostSettings(first_retry=0.001, changelog_delay=3600)
+    async with Roof(settings=settings) as roof:
+        server = await roof.add("one")
+        first, seen = roof.raw("one"), []
+
+        async def ask() -> None:
+            with pytest.raises(ConnectionClosedError):
+                await server.call_tool("x")
+            # Its host has not come to know of the end yet.
+            seen.append(server.state)
+            await server.wait("ready")
+            seen.append(server.session.is_closed)
+
+        roof.tasks.start_soon(ask)
+        await first.next("tools/call")
+        first.transport.end()
+        while len(seen) < 2:
+            await anyio.lowlevel.checkpoint()
+        assert (seen, len(roof.made["one"])) == (["connecting", False], 2)
+
+
 async def test_attempts_are_further_and_further_apart_until_one_lasts() -> None:
     waits: list[float] = []
     now = [0.0]
