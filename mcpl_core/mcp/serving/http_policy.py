@@ -1,8 +1,8 @@
 """Which HTTP requests may reach a tool. Pure: it looks at the head of a request alone.
 
-Owns: the checks of path, ``Host``, ``Origin``, ``Sec-Fetch-Site``, method and content type, in this order, and what is
-said of them before anything listens. Does not own: MCP's own headers (the official SDK), who the caller is
-(``authenticate``), and sockets.
+Owns: the checks of the length's form, path, ``Host``, ``Origin``, ``Sec-Fetch-Site``, method and content type, in this
+order, and what is said of them before anything listens. Does not own: MCP's own headers (the official SDK), who the
+caller is (``authenticate``), and sockets.
 
 A page in a browser may send requests to any server that the user's machine can reach. The browser says where the page
 is from in ``Origin``; a page can also make its own host name point to this machine, and ``Host`` then has that name.
@@ -83,6 +83,9 @@ class HttpPolicy:
 
     def refusal(self, request: IncomingRequest) -> HttpRefusal | None:
         """Why a request is refused, or ``None``."""
+        if {"content-length", "transfer-encoding"} <= request.headers.keys():
+            # Where it ends is one thing to us and another to a proxy in front (RFC 9112, section 6.3).
+            return HttpRefusal(400, "a request has one length", (("connection", "close"),))
         if request.path != self.path:
             return HttpRefusal(404, "there is nothing at this path")
         if not self._knows_host(request.headers.get("host", "")):

@@ -75,6 +75,9 @@ class Runner:
             await endpoint.run(answers, self._settled.set)
         except Exception as exc:
             self._failure = exc
+            if self._settled.is_set():
+                # It could be reached, and nobody may be waiting for its end.
+                answers.runner.report(exc)
         finally:
             self._settled.set()
             self._ended.set()

@@ -112,6 +112,12 @@ def test_content_types(content_type: str | None, expected: int | None) -> None:
     assert status({"content-type": content_type}) == expected
 
 
+def test_a_request_has_one_length() -> None:
+    assert status({"content-length": "3"}) is None
+    assert status({"transfer-encoding": "chunked"}) is None
+    assert status({"content-length": "3", "transfer-encoding": "chunked"}, path="/x") == 400
+
+
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])
 def test_only_post_is_served(method: str) -> None:
     assert status({}, method=method) == 405

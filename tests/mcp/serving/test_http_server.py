@@ -160,6 +160,8 @@ async def test_a_body_is_bounded() -> None:
         assert (await post(handle.port, big)).status == 413
         chunked = {"content-length": None, "transfer-encoding": "chunked"}
         assert (await post(handle.port, b"%x\r\n%s\r\n0\r\n\r\n" % (len(big), big), chunked)).status == 413
+        both = await post(handle.port, b"%x\r\n%s\r\n0\r\n\r\n" % (len(CALL), CALL), {"transfer-encoding": "chunked"})
+        assert (both.status, both.headers["connection"]) == (400, "close")
         assert (await post(handle.port, CALL)).status == 200
     assert len(tool.ran) == 1
 

@@ -124,21 +124,27 @@ async def test_it_is_entered_before_and_once() -> None:
 
 async def test_what_cannot_be_reached_fails_where_it_is_started() -> None:
     failure = TransportError("nobody home")
+    reports: list[BaseException] = []
     async with Runner() as runner:
         with pytest.raises(TransportError) as raised:
-            await runner.start(Recorded(failure), answers())
+            await runner.start(Recorded(failure), answers_of(len_of, reports=reports))
         assert raised.value is failure
+        assert reports == []
         # Another address may do.
         await runner.start(Recorded(), answers())
 
 
-async def test_a_later_failure_is_for_who_waits() -> None:
-    endpoint = Recorded(TransportError("gone"), fails_late=True)
+async def test_a_later_failure_is_for_who_waits_and_for_the_log() -> None:
+    failure = TransportError("gone")
+    endpoint = Recorded(failure, fails_late=True)
+    reports: list[BaseException] = []
     async with Runner() as runner:
-        await runner.start(endpoint, answers())
+        await runner.start(endpoint, answers_of(len_of, reports=reports))
+        assert reports == []
         endpoint.stopped.set()
         with pytest.raises(TransportError):
             await runner.wait()
+    assert reports == [failure]
 
 
 async def test_an_exception_of_the_block_comes_out_as_itself() -> None:
