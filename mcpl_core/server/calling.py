@@ -6,8 +6,10 @@ not own: which function, and whether it may be called.
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from inspect import isawaitable
 from typing import Any
@@ -24,7 +26,7 @@ from .context import Context
 from .results import ToolError, error_result, tool_result
 from .tools import ServerTool, is_coroutine_function
 
-__all__ = ("ArgumentCheck", "Caller")
+__all__ = ("ArgumentCheck", "Caller", "contained")
 
 #: Checks the arguments of a tool before it is called; raises ``InvalidValueError`` or ``ToolError``.
 ArgumentCheck = Callable[[ServerTool, dict[str, Any]], object]
@@ -59,18 +61,11 @@ class Caller:
     async def _call(
         self, is_async: bool, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
-        try:
+        with contained():
             if is_async:
                 return await function(*args, **keywords)
             result = await self._in_thread(partial(function, *args, **keywords))
             return await result if isawaitable(result) else result
-        except Exception:
-            raise
-        except BaseException as exc:
-            kept = _not_of_the_application(exc)
-            if kept is exc:
-                raise
-            raise kept or RuntimeError(f"a function of the application raised {type(exc).__name__}") from exc
 
     async def _in_thread(self, function: Callable[[], Any]) -> Any:
         if len(self._given_up) >= self._limit:
@@ -139,9 +134,35 @@ class Caller:
             return error_result(f"{tool.name} gave a result that cannot be sent: {exc}")
 
 
+@contextmanager
+def contained() -> Iterator[None]:
+    """A function of the application runs in this block: ``SystemExit`` and all else that it raises and that is no
+    ``Exception`` becomes a ``RuntimeError``. A cancellation of this task, and the user's wish to end, go on."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as exc:
+        kept = _not_of_the_application(exc)
+        if kept is exc:
+            raise
+        raise kept or RuntimeError(f"a function of the application raised {type(exc).__name__}") from exc
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is to end. On asyncio, who waits for a task that was cancelled gets the very same exception."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return True
+    return task is None or task.cancelling() > 0
+
+
 def _not_of_the_application(exc: BaseException) -> BaseException | None:
     """What of it is a cancellation or the user's wish to end the process, and has to go on; ``None``: nothing."""
-    going_on = (anyio.get_cancelled_exc_class(), KeyboardInterrupt, GeneratorExit)
+    going_on: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
+    if _is_cancelled():
+        going_on += (anyio.get_cancelled_exc_class(),)
     if isinstance(exc, BaseExceptionGroup):
         return exc.subgroup(going_on)
     return exc if isinstance(exc, going_on) else None

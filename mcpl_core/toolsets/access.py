@@ -107,6 +107,8 @@ class AccessDesk:
             # What was answered may be a secret in the wrong place: nothing of it is repeated.
             raise InvalidResultError(method.ACCESS_TOKEN, "no credential", exc.path) from None
         if grants == link.grants and not link.gone and self._clock() < until:
+            # What is over is not asked for again by everybody.
+            self._kept = {r: kept for r, kept in self._kept.items() if self._clock() < kept.until}
             self._kept[request] = _Kept(credential, until, link)
         return credential
 

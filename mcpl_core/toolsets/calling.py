@@ -89,7 +89,7 @@ class Requests:
         if params.cursor:
             raise InvalidParams(message="no such cursor", data={"path": "$.cursor"})
         link = self._runtime.link(ctx)
-        await self._look_at_all(link.principal)
+        await self._runtime.instances.look_at_all(link.principal)
         own = [declared.tool for declared in self._own.values()]
         tools = self._catalog.list_tools(own, link.principal, fallback=link.view is None)
         if link.view is not None:
@@ -100,22 +100,23 @@ class Requests:
         """``toolsets/list``: a full statement. What is held comes after it."""
         link = self._runtime.link(ctx)
         principal = link.principal
-        await self._look_at_all(principal)
+        await self._runtime.instances.look_at_all(principal)
         content: dict[OpenInstance, list[Any]] = {}
         while missing := [opened for opened in principal.open() if opened.key[1] and opened not in content]:
-            for opened in missing:
-                content[opened] = await self._runtime.instances.content(opened)
-        statements = [self._statement(principal, toolset, content) for toolset in self._catalog.toolsets.values()]
-        result = list_result(link.view.rev if link.view is not None else 0, statements, principal.ended())
-        if ctx.wanted and len(result) <= ctx.room:
+            content |= await self._runtime.instances.questions.contents(missing)
+        result = self._listed(link, content)
+        if len(result) > ctx.room:
+            # A host that cannot be told everything is told what can be called.
+            result = self._listed(link, {})
+        if len(result) <= ctx.room:
             if link.view is not None:
                 link.view.state()
             principal.events.release(link)
         return result
 
-    async def _look_at_all(self, principal: Principal) -> None:
-        for opened in principal.open():
-            await self._runtime.instances.look(principal, opened)
+    def _listed(self, link: Link, content: Mapping[OpenInstance, list[Any]]) -> Raw:
+        statements = [self._statement(link.principal, each, content) for each in self._catalog.toolsets.values()]
+        return list_result(link.view.rev if link.view is not None else 0, statements, link.principal.ended())
 
     def _statement(
         self, principal: Principal, toolset: DeclaredToolset, content: Mapping[OpenInstance, list[Any]]
@@ -124,7 +125,9 @@ class Requests:
         opened = principal.instances(name)
         visible = {tool for each in opened for tool in presence.get(each.key) or ()}
         instances = [
-            instance_statement(each.key[1], each.title, presence.get(each.key) or (), content[each], each.opened_at)
+            instance_statement(
+                each.key[1], each.title, presence.get(each.key) or (), content.get(each, ()), each.opened_at
+            )
             for each in opened
             if each.key[1] is not None
         ]
@@ -295,7 +298,7 @@ class Requests:
         held = book.readable() if text else []
         lines = [event.text for event in (*held, *call.events)] if text else []
         full = with_slots(result, changes, carried, lines)
-        if not ctx.wanted or len(full) > ctx.room:
+        if len(full) > ctx.room:
             book.left_behind(call.events, link)
             return result
         if view is not None:

@@ -63,7 +63,7 @@ class Fallback:
         if not isinstance(target, OpenInstance):
             return error_result(target.text)
         link.chosen[toolset.name] = str(target.key[1])
-        return self._show(link, target, await self._runtime.instances.content(target))
+        return self._show(link, target, await self._runtime.instances.questions.content(target.body))
 
     async def _close(self, call: Call, toolset: DeclaredToolset, instance: str | None, close: _Close) -> Raw:
         link = call.link

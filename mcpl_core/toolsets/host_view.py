@@ -157,6 +157,7 @@ class HostView:
         say of its toolset. One that was there already, or is older, is not."""
         changed = lost = False
         problems: list[str] = []
+        touched: dict[str, ToolsetView] = {}
         for change in changes:
             if isinstance(change, InvalidValueError):
                 # Its number is not known, so the next one will not follow the last.
@@ -167,7 +168,10 @@ class HostView:
             else:
                 lost = lost or change.rev != self.rev + 1
                 self.rev = change.rev
-                changed = self._set(change, problems) or changed
+                changed = self._set(change, touched, problems) or changed
+        # Once: of many changes each would go through all instances.
+        for toolset in touched.values():
+            toolset.settle()
         return Applied(changed, lost, tuple(problems))
 
     def state(self, statement: ToolsetsListResult) -> Applied:
@@ -197,10 +201,12 @@ class HostView:
         toolset.settle()
         return True
 
-    def _set(self, change: HintChange, problems: list[str]) -> bool:
+    def _set(self, change: HintChange, touched: dict[str, ToolsetView], problems: list[str]) -> bool:
         toolset = self.toolsets.get(change.toolset)
         if toolset is None:
-            return False  # the statement that is on its way tells of it
+            # Before the first statement all are unknown, and it will tell of them.
+            problems += ["unknown_toolset"] if self.known else []
+            return False
         visible = toolset.own(change.visible) if change.open else ()
         if not isinstance(change.instance, str):
             before = (toolset.open, toolset.visible)
@@ -221,7 +227,7 @@ class HostView:
             if instance.visible == visible:
                 return False
             instance.visible = visible
-        toolset.settle()
+        touched[toolset.name] = toolset
         return change.open or instance is not None
 
 
@@ -264,9 +270,9 @@ class EndedRecords:
     def fresh(self, records: Iterable[EndedInstance]) -> list[EndedInstance]:
         """Those that were not told yet, in order. A server repeats each record until newer ones push it out, so what
         it no longer repeats need not be remembered."""
-        listed = list(records)
-        found = [record for record in listed if record.instance not in self._told]
-        self._told = {record.instance for record in listed}
+        listed = {record.instance: record for record in records}
+        found = [record for id, record in listed.items() if id not in self._told]
+        self._told = set(listed)
         return found
 
 

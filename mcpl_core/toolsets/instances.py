@@ -9,8 +9,7 @@ into its answer before anybody else hears of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from inspect import isawaitable, iscoroutinefunction
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
@@ -20,8 +19,8 @@ from ..errors import InternalError, InvalidParams, InvalidValueError, LocalProto
 from ..protocol import EndReason
 from ..schemas import Checker
 from ..server import ToolError
-from ..server.blocks import message_content
 from ..server.calling import Caller
+from .asking import Questions, may_wait
 from .checking import checked_object
 from .clock import Clock
 from .context import InstanceContext
@@ -70,7 +69,8 @@ class InstancesSettings(NamedTuple):
         place: makes the context of an instance.
         begin, stop: starts what waited for an instance to be open, and ends its tasks.
         report: what goes wrong.
-        grace: seconds that an end which no host asked for may take.
+        grace: seconds that an end which no host asked for may take, and that ``visible()``, ``content()``, ``title()``,
+            ``dump()`` and ``load`` may take.
     """
 
     toolsets: Mapping[str, DeclaredToolset]
@@ -84,11 +84,16 @@ class InstancesSettings(NamedTuple):
     grace: float
 
 
+class _TooLongError(LocalProtocolError):
+    pass
+
+
 class Instances:
     """The life of instances.
 
     Attributes:
         grace: see ``InstancesSettings``.
+        questions: asks instances.
     """
 
     def __init__(self, settings: InstancesSettings) -> None:
@@ -100,6 +105,7 @@ class Instances:
         self._begin, self._stop = settings.begin, settings.stop
         self._report = settings.report
         self.grace = settings.grace
+        self.questions = Questions(settings.report, settings.grace)
         #: Toolsets without instances that are being opened: nobody opens them twice.
         self._opening: dict[tuple[str, str], anyio.Event] = {}
         #: What is being made and is not open yet.
@@ -172,7 +178,7 @@ class Instances:
             finally:
                 self._opening.pop(place, None)
                 done.set()
-        return Opened(opened, await self.content(opened))
+        return Opened(opened, await self.questions.content(opened.body))
 
     def _options(self, toolset: DeclaredToolset, options: dict[str, Any] | None) -> dict[str, Any]:
         given = {} if options is None else options
@@ -182,6 +188,8 @@ class Instances:
         except InvalidValueError as exc:
             path = "$.options" + exc.path[1:]
             raise InvalidParams(message=f"options at {path}: {exc.detail}", data={"path": path}) from exc
+        except Exception as exc:
+            raise self._not_opened(toolset, exc) from exc
         if given:
             raise InvalidParams(message=f"{toolset.name} takes no options", data={"path": "$.options"})
         return given
@@ -200,10 +208,10 @@ class Instances:
             body = await self._caller.call(toolset.facts.open, self._place(principal.name, key), options)
             opened = await self._read(toolset, key, body, self._clock.time())
             await self._keep(principal, opened, required=True)
-            content = await self.content(opened)
+            content = await self.questions.content(opened.body)
             if before is not None:
                 await before()
-            visible = await self._visible(toolset, body)
+            visible = await self.questions.visible(toolset.name, toolset.facts, body)
         except BaseException as exc:
             self._keeper.forget(principal.name, key)
             self._stop(principal.name, key)
@@ -221,7 +229,7 @@ class Instances:
     async def _read(self, toolset: DeclaredToolset, key: Key, body: Any, opened_at: float) -> OpenInstance:
         if not callable(getattr(body, "call", None)):
             raise LocalProtocolError(f"{toolset.name}: what open() returned has no call(tool, args)")
-        return OpenInstance(key, body, await self._title(toolset, body), opened_at)
+        return OpenInstance(key, body, await self.questions.title(toolset.facts, body), opened_at)
 
     def _not_opened(self, toolset: DeclaredToolset, exc: Exception) -> RpcError:
         """What a host is told: the words that the application has for it, and no others."""
@@ -248,8 +256,8 @@ class Instances:
         toolset = self._toolsets[opened.key[0]]
         opened.asked = asked = opened.asked + 1
         try:
-            title = await self._title(toolset, opened.body)
-            visible = await self._visible(toolset, opened.body)
+            title = await self.questions.title(toolset.facts, opened.body)
+            visible = await self.questions.visible(toolset.name, toolset.facts, opened.body)
         except Exception as exc:
             self._report(exc)
             return
@@ -258,10 +266,17 @@ class Instances:
             opened.title = title
             principal.presence.set(opened.key, visible)
 
+    async def look_at_all(self, principal: Principal) -> None:
+        """As ``look``, at everything that is open, side by side."""
+        waiting = [opened for opened in principal.open() if not self.look_now(principal, opened)]
+        if waiting:
+            async with anyio.create_task_group() as tasks:
+                for opened in waiting:
+                    tasks.start_soon(self.look, principal, opened)
+
     def look_now(self, principal: Principal, opened: OpenInstance) -> bool:
         """As ``look``, where it can be done without waiting; false when it cannot."""
-        asked = [getattr(opened.body, name, None) for name in ("title", "visible")]
-        if any(iscoroutinefunction(function) for function in asked):
+        if may_wait(opened.body):
             return False
         looking = self.look(principal, opened)
         try:
@@ -271,36 +286,6 @@ class Instances:
         # It waits for something after all, and is asked again where it may.
         looking.close()
         return False
-
-    async def _visible(self, toolset: DeclaredToolset, body: Any) -> tuple[str, ...]:
-        names = toolset.facts.names
-        function = getattr(body, "visible", None)
-        if function is None:
-            return names
-        shown = await _value(function())
-        if isinstance(shown, str) or not isinstance(shown, Iterable):
-            raise LocalProtocolError(f"{toolset.name}: visible() returns the names of tools")
-        shown = list(shown)
-        strangers = [name for name in shown if name not in toolset.facts.server_tools]
-        if strangers:
-            self._report(LocalProtocolError(f"{toolset.name}: visible() names what is no tool of it: {strangers[:5]}"))
-        return tuple(name for name in names if name in shown)
-
-    async def _title(self, toolset: DeclaredToolset, body: Any) -> str:
-        title = getattr(body, "title", None)
-        if callable(title):
-            title = await _value(title())
-        return toolset.facts.title if title is None else str(title)
-
-    async def content(self, opened: OpenInstance) -> list[ContentBlock]:
-        """How it stands, for the model; nothing when it cannot say."""
-        function = getattr(opened.body, "content", None)
-        try:
-            content = None if function is None else await _value(function())
-            return [] if content is None else message_content(content)
-        except Exception as exc:
-            self._report(exc)
-            return []
 
     # -- keeping
 
@@ -315,9 +300,7 @@ class Instances:
         try:
             if self.is_kept(opened):
                 name, id = opened.key
-                text = await _value(opened.body.dump())
-                if not isinstance(text, str):
-                    raise LocalProtocolError(f"{name}: dump() returns a text")
+                text = await self.questions.dump(name, opened.body)
                 record = InstanceRecord(
                     toolset=name, instance=id, title=opened.title, opened_at=opened.opened_at, dump=text
                 )
@@ -345,30 +328,49 @@ class Instances:
         return self._keeper.active and facts.load is not None and hasattr(opened.body, "dump")
 
     async def make_again(self, principal: Principal) -> None:
-        """What was kept of a principal's instances is open again; what cannot be has failed. When this is cancelled,
-        the rest is made again another time."""
+        """What was kept of a principal's instances is open again; what cannot be has failed. What takes too long, and
+        the rest when this is cancelled, is made again another time."""
         for record in list(self._keeper.instances(principal.name)):
-            toolset = self._toolsets.get(record.toolset)
-            self._making.add((principal.name, record.key))
             try:
-                if toolset is None or toolset.facts.load is None:
-                    raise LocalProtocolError(f"toolset {record.toolset} cannot make {record.instance} again")
-                place = self._place(principal.name, record.key)
-                body = await self._caller.call(toolset.facts.load, place, record.dump)
-                opened = await self._read(toolset, record.key, body, record.opened_at)
-                visible = await self._visible(toolset, body)
+                opened, visible = await self._made_again(principal, record)
+            except _TooLongError as exc:
+                self._report(exc)
+                continue
             except Exception as exc:
                 self._report(exc)
                 lost = OpenInstance(record.key, None, record.title, record.opened_at)
                 principal.end(lost, "failed", self._clock.time())
-                self._stop(principal.name, record.key)
                 self._keeper.forget(principal.name, record.key)
             else:
                 principal.add(opened, visible)
                 self._begin(principal.name, record.key)
-            finally:
-                self._making.discard((principal.name, record.key))
             self._keeper.made_again(principal.name, record)
+
+    async def _made_again(self, principal: Principal, record: InstanceRecord) -> tuple[OpenInstance, tuple[str, ...]]:
+        toolset = self._toolsets.get(record.toolset)
+        if (
+            toolset is None
+            or toolset.facts.load is None
+            or toolset.facts.instances is not (record.instance is not None)
+        ):
+            raise LocalProtocolError(f"toolset {record.toolset} cannot make {record.instance} again")
+        body: Any = None
+        self._making.add((principal.name, record.key))
+        try:
+            place = self._place(principal.name, record.key)
+            with anyio.move_on_after(self.grace) as scope:
+                body = await self._caller.call(toolset.facts.load, place, record.dump)
+            if scope.cancelled_caught:
+                raise _TooLongError(f"{record.toolset}: load() took too long")
+            opened = await self._read(toolset, record.key, body, record.opened_at)
+            return opened, await self.questions.visible(toolset.name, toolset.facts, body)
+        except BaseException:
+            self._stop(principal.name, record.key)
+            with anyio.CancelScope(shield=True):
+                await self._discard(body)
+            raise
+        finally:
+            self._making.discard((principal.name, record.key))
 
     # -- ending
 
@@ -428,7 +430,3 @@ class Instances:
         close = getattr(body, "close", None)
         if close is not None:
             await self._caller.call(close)
-
-
-async def _value(value: Any) -> Any:
-    return await value if isawaitable(value) else value

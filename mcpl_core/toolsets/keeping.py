@@ -8,8 +8,9 @@ making instances again (``instances``).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, NamedTuple, Protocol, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -18,11 +19,16 @@ from anyio.lowlevel import RunVar
 
 from ..errors import InvalidValueError
 from ..wire.values import decode_value, encode_value
+from .errors import ToolsetStoreError
 from .wire import Key
 
 __all__ = ("InstanceRecord", "Keeper", "PrincipalRecord", "Row", "ToolsetStore")
 
 _logger = logging.getLogger("mcpl_core")
+
+#: Seconds since the epoch that can be told as a date.
+_Time: TypeAlias = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
+_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 #: The id of the row that is about the principal itself. No key has it.
 _OWN = ""
@@ -67,7 +73,7 @@ class PrincipalRecord(msgspec.Struct, frozen=True, kw_only=True):
         idle_since: see ``Principal``; ``None``: it had a connection when this was written.
     """
 
-    counters: dict[str, int] = {}
+    counters: dict[str, _Number] = {}
     defaults_opened: list[str] = []
     idle_since: float | None = None
 
@@ -85,7 +91,7 @@ class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
     toolset: str
     instance: str | None
     title: str
-    opened_at: float
+    opened_at: _Time
     dump: str
 
     @property
@@ -113,7 +119,9 @@ class Keeper:
         self._lock: RunVar[anyio.Lock] = RunVar("mcpl_toolset_store_lock")
         self.principals: dict[str, PrincipalRecord] = {}
         self._instances: dict[str, list[InstanceRecord]] = {}
-        for principal, id, data in () if store is None else store.load():
+        with _store_errors():
+            rows = [] if store is None else [(principal, id, data) for principal, id, data in store.load()]
+        for principal, id, data in rows:
             self._read(principal, id, data)
 
     def _read(self, principal: str, id: str, data: bytes) -> None:
@@ -122,6 +130,8 @@ class Keeper:
                 self.principals[principal] = decode_value(data, PrincipalRecord)
                 return
             record: InstanceRecord = decode_value(data, InstanceRecord)
+            if id != _row_id(record.key):
+                raise InvalidValueError("id", "it stands in the row of another")
         except InvalidValueError as exc:
             _logger.warning("toolsets: a row of %s cannot be read and is dropped: %s", principal, exc)
             self._waiting[principal, id] = None
@@ -194,7 +204,7 @@ class Keeper:
             rows = [Row(principal, id, data) for (principal, id), data in waiting.items()]
             try:
                 # A thread of its own: those of the application may all be busy.
-                with anyio.CancelScope(shield=True):
+                with _store_errors(), anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(self._store.apply, rows, limiter=anyio.CapacityLimiter(1))
             except BaseException:
                 self._waiting = {**waiting, **self._waiting}
@@ -214,6 +224,17 @@ class Keeper:
                 self._store.apply([Row(principal, id, data) for (principal, id), data in waiting.items()])
         finally:
             self._store.close()
+
+
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    """Whatever an application's store raises is a ``ToolsetStoreError``."""
+    try:
+        yield
+    except ToolsetStoreError:
+        raise
+    except Exception as exc:
+        raise ToolsetStoreError(f"{type(exc).__name__}: {exc}") from exc
 
 
 def _row_id(key: Key) -> str:

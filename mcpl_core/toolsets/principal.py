@@ -20,6 +20,8 @@ __all__ = ("ENDED_KEPT", "OpenInstance", "Principal")
 
 #: How many ended instances are told of; beyond it the oldest is forgotten.
 ENDED_KEPT: Final = 256
+#: The number of an id that a host may propose in the form in which they are made here.
+_HIGHEST: Final = 10**12
 
 
 class OpenInstance:
@@ -52,6 +54,7 @@ class Principal:
         name: who.
         toolsets: the names of those that have instances.
         held_events: how many events are held.
+        open_limit: how many instances may be open at once.
 
     Attributes:
         presence: what is visible.
@@ -61,8 +64,9 @@ class Principal:
         idle_since: when its last connection ended; ``None`` while there is one.
     """
 
-    def __init__(self, name: str, toolsets: Collection[str], held_events: int) -> None:
+    def __init__(self, name: str, toolsets: Collection[str], held_events: int, open_limit: int) -> None:
         self.name = name
+        self._open_limit = open_limit
         self._toolsets = frozenset(toolsets)
         self.presence = Presence()
         self.events = EventBook(held_events)
@@ -133,8 +137,11 @@ class Principal:
             proposed: by the host; left out, it is made here, and never one that was used before.
 
         Raises:
-            InvalidParams: the proposed one is taken, or is no id.
+            InvalidParams: the proposed one is taken, or is no id; or as many are open as may be (``data.limit``).
         """
+        if len(self._by_id) + len(self._reserved) >= self._open_limit:
+            text = f"{self._open_limit} instances are open, and no more can be: close one first"
+            raise InvalidParams(message=text, data={"path": "$.toolset", "limit": self._open_limit})
         if proposed is None:
             self.counters[toolset] = number = self.counters.get(toolset, 0) + 1
             id = minted_id(toolset, number)
@@ -144,11 +151,12 @@ class Principal:
         return id
 
     def _proposed(self, id: str) -> str:
-        if not is_instance_id(id):
-            raise InvalidParams(message="no id for an instance", data={"path": "$.instance", "instance": id})
         made_as = instance_id_taken_from(id)
         if made_as is not None and made_as[0] not in self._toolsets:
             made_as = None
+        # Those that are made from then on would soon be none.
+        if not is_instance_id(id) or (made_as is not None and made_as[1] > _HIGHEST):
+            raise InvalidParams(message="no id for an instance", data={"path": "$.instance", "instance": id})
         # An id as they are made here counts as made: none that was used comes again.
         used = made_as is not None and made_as[1] <= self.counters.get(made_as[0], 0)
         known = any(record.instance == id for record in self._ended)

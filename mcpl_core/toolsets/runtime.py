@@ -23,6 +23,7 @@ from ..connection import McplConnection
 from ..errors import LocalProtocolError, McplError
 from ..protocol import AccessTokenResult, EndReason
 from ..server import Context
+from ..server.calling import contained
 from ..server.events import event_params
 from ..wire.values import encode_value
 from .access import AccessDesk
@@ -34,7 +35,7 @@ from .instances import Instances
 from .keeping import Keeper
 from .link import FeatureSetNames, Link
 from .principal import OpenInstance, Principal
-from .wire import Key, time_text
+from .wire import Key, is_text, time_text
 
 __all__ = ("Call", "Runtime")
 
@@ -53,7 +54,7 @@ class Runtime:
         clock: what time it is.
         keeper: what outlives the process.
         idle_close: seconds; see ``ToolsetServer``.
-        held_events: see ``ToolsetServer``.
+        held_events, open_limit: see ``ToolsetServer``.
 
     Attributes:
         instances: set by the server once both are made.
@@ -70,6 +71,7 @@ class Runtime:
         keeper: Keeper,
         idle_close: float,
         held_events: int,
+        open_limit: int,
     ) -> None:
         self.names = names
         self.clock = clock
@@ -77,7 +79,7 @@ class Runtime:
         self._with_instances, self._defaults = toolsets
         self._keeper = keeper
         self._idle_close = idle_close
-        self._held_events = held_events
+        self._bounds = (held_events, open_limit)
         self._principals: dict[str, Principal] = {}
         self._desks: dict[str, AccessDesk] = {}
         self._links: dict[McplConnection, Link] = {}
@@ -100,7 +102,7 @@ class Runtime:
     def _principal(self, name: str) -> Principal:
         found = self._principals.get(name)
         if found is None:
-            found = self._principals[name] = Principal(name, self._with_instances, self._held_events)
+            found = self._principals[name] = Principal(name, self._with_instances, *self._bounds)
             self._desks[name] = AccessDesk(self.clock.time)
         return found
 
@@ -117,6 +119,8 @@ class Runtime:
         """A connection of this principal begins."""
         if connection in self._links:
             raise LocalProtocolError("this connection is served already")
+        if not is_text(name):
+            raise LocalProtocolError("a principal is named by a text, without lone surrogates")
         self.thread = get_ident()
         principal = self._principal(name)
         principal.idle_since = None
@@ -223,10 +227,11 @@ class Runtime:
     async def shut_down(self) -> None:
         """The server stops for good: what is kept is stored as it stands, the rest is closed."""
         everything = [(principal, opened) for principal in self._principals.values() for opened in principal.open()]
-        for principal, opened in everything:
-            if self.instances.is_kept(opened):
-                await self.instances.keep(principal, opened)
-        await self._end_all([each for each in everything if not self.instances.is_kept(each[1])], "closed")
+        kept = [each for each in everything if self.instances.is_kept(each[1])]
+        async with anyio.create_task_group() as keeping:
+            for each in kept:
+                keeping.start_soon(self.instances.keep, *each)
+        await self._end_all([each for each in everything if each not in kept], "closed")
 
     async def _end_all(self, opened: Iterable[tuple[Principal, OpenInstance]], reason: EndReason) -> None:
         """Side by side: each may take the grace."""
@@ -245,7 +250,8 @@ class Runtime:
 
     async def _reported(self, function: Callable[[], Awaitable[Any]]) -> None:
         try:
-            await function()
+            with contained():
+                await function()
         except Exception as exc:
             self.report(exc)
 
@@ -277,16 +283,22 @@ class Runtime:
     async def close_idle(self) -> None:
         """Closes what belongs to principals that were away for too long, and forgets them."""
         now = self.clock.time()
-        for principal in list(self._principals.values()):
-            due = principal.due(self._idle_close)
-            if due is not None and due <= now and self._principals.get(principal.name) is principal:
-                await self._forget(principal)
+        idle = [principal for principal in self._principals.values() if self._is_due(principal, now)]
+        for principal in idle:
+            # At once: who connects from now on is new, and is welcome when the old one is gone.
+            del self._principals[principal.name]
+            self._desks.pop(principal.name).drop()
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as closing:
+                for principal in idle:
+                    closing.start_soon(self._forget, principal)
+
+    def _is_due(self, principal: Principal, now: float) -> bool:
+        due = principal.due(self._idle_close)
+        return due is not None and due <= now
 
     async def _forget(self, principal: Principal) -> None:
-        # At once: who connects from now on is new, and is welcome when the old one is gone.
         name = principal.name
-        del self._principals[name]
-        self._desks.pop(name).drop()
         async with self._locks.setdefault(name, anyio.Lock()):
             await self.instances.make_again(principal)
             self._keeper.forget(name)

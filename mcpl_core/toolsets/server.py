@@ -29,10 +29,12 @@ from .link import FeatureSetNames, Link
 from .runtime import Runtime
 from .wire import is_server_name
 
-__all__ = ("DEFAULT_HELD_EVENTS", "DEFAULT_IDLE_CLOSE", "ToolsetServer")
+__all__ = ("DEFAULT_HELD_EVENTS", "DEFAULT_IDLE_CLOSE", "DEFAULT_OPEN_LIMIT", "ToolsetServer")
 
 #: Seconds that what belongs to a principal stays open after its last connection.
 DEFAULT_IDLE_CLOSE: Final = 24 * 3600.0
+#: Instances of one principal that are open at once.
+DEFAULT_OPEN_LIMIT: Final = 256
 #: Events that are held for a principal that is away.
 DEFAULT_HELD_EVENTS: Final = 256
 
@@ -57,6 +59,7 @@ class ToolsetServer(McplServer):
         idle_close: seconds after a principal's last connection closed, when its instances are closed and it is
             forgotten; 0: never.
         held_events: how many events are held for a principal that is away; beyond it the oldest is dropped.
+        open_limit: how many instances a principal may have open at once; one more is refused (-32602, ``data.limit``).
         store: where instances of toolsets with ``load`` outlive the process, as ``FileToolsetStore``.
         clock: what time it is.
         access: whether ``ctx.access`` is used: ``access.token`` is advertised then, without which no host grants it.
@@ -80,6 +83,7 @@ class ToolsetServer(McplServer):
         validate: Validate | None = None,
         idle_close: float = DEFAULT_IDLE_CLOSE,
         held_events: int = DEFAULT_HELD_EVENTS,
+        open_limit: int = DEFAULT_OPEN_LIMIT,
         store: ToolsetStore | None = None,
         clock: Clock | None = None,
         access: bool = False,
@@ -91,13 +95,16 @@ class ToolsetServer(McplServer):
             raise InvalidValueError("idle_close", "seconds, or 0 for never")
         if held_events < 1:
             raise InvalidValueError("held_events", "at least one")
+        if open_limit < 1:
+            raise InvalidValueError("open_limit", "at least one")
         if access:
             options["manifest_extra"] = {**(options.get("manifest_extra") or {}), "access": {"token": True}}
         super().__init__(name, version, **options)
         self._entered: AsyncExitStack | None = None
         self._names = FeatureSetNames(name)
         self._catalog = Catalog(toolsets or {}, self._call_instance, validate)
-        self._runtime = self._make_runtime(clock or SystemClock(), Keeper(store), idle_close, held_events)
+        bounds = (idle_close, held_events, open_limit)
+        self._runtime = self._make_runtime(clock or SystemClock(), Keeper(store), bounds)
         self.feature_set(self._names.tools, "Tools, and the toolsets that they come in", uses=["tools"])
         self.feature_set(self._names.events, "What happens in what is open", uses=["pushEvents"])
         requests = Requests(self._runtime, self._catalog, self._offer.tools, self._caller)
@@ -116,11 +123,11 @@ class ToolsetServer(McplServer):
         for tool in tools:
             self.add_tool(tool if isinstance(tool, ServerTool) else tool_from_function(tool))
 
-    def _make_runtime(self, clock: Clock, keeper: Keeper, idle_close: float, held_events: int) -> Runtime:
+    def _make_runtime(self, clock: Clock, keeper: Keeper, bounds: tuple[float, int, int]) -> Runtime:
         declared = self._catalog.toolsets.values()
         with_instances = [toolset.name for toolset in declared if toolset.facts.instances]
         defaults = [toolset.name for toolset in declared if toolset.facts.default == "open"]
-        runtime = Runtime(self._names, (with_instances, defaults), clock, keeper, idle_close, held_events)
+        runtime = Runtime(self._names, (with_instances, defaults), clock, keeper, *bounds)
         settings = InstancesSettings(
             toolsets=self._catalog.toolsets,
             caller=self._caller,

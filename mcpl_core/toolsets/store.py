@@ -65,7 +65,10 @@ class FileToolsetStore:
         with _translated():
             rows = self._database.execute("SELECT principal, id, data FROM kept ORDER BY rowid").fetchall()
         for principal, id, data in rows:
-            yield principal, id, bytes(data)
+            # SQLite takes any value in any column, and what is no text has no row here that could be written again.
+            if not (isinstance(principal, str) and isinstance(id, str) and isinstance(data, bytes)):
+                raise ToolsetStoreError("the file holds what was not written by this package")
+            yield principal, id, data
 
     def apply(self, rows: Sequence[Row]) -> None:
         """See ``ToolsetStore``."""

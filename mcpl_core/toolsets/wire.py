@@ -55,6 +55,7 @@ __all__ = (
     "instance_statement",
     "is_instance_id",
     "is_server_name",
+    "is_text",
     "is_toolset_name",
     "list_result",
     "listed_tool",
@@ -100,6 +101,11 @@ def is_toolset_name(name: Any) -> bool:
 def is_instance_id(id: Any) -> bool:
     """Whether an instance may have this id."""
     return isinstance(id, str) and _INSTANCE_ID.fullmatch(id) is not None
+
+
+def is_text(value: Any) -> bool:
+    """Whether it is Unicode text, which JSON strings with lone surrogates are not."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def minted_id(toolset: str, number: int) -> str:

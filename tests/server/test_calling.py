@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable
@@ -337,3 +338,19 @@ async def test_plain_functions_run_at_most_so_many_at_once() -> None:
             assert len(running) == 2
             release.set()
     assert (len(most), max(most)) == (6, 2)
+
+
+async def test_a_task_that_was_cancelled_is_a_failure_of_who_waits_for_it() -> None:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        pytest.skip("of asyncio alone")
+    task = loop.create_task(anyio.sleep_forever())
+    task.cancel()
+
+    async def waits() -> None:
+        await task
+
+    with pytest.raises(RuntimeError) as caught:
+        await Caller(1).call(waits)
+    assert isinstance(caught.value.__cause__, asyncio.CancelledError)

@@ -51,7 +51,7 @@ async def ends(mcpl: bool = True) -> AsyncIterator[End]:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks, server, host:
             calls = HostCalls(server, ServerPolicy(lambda: {}))
-            link = Link(Principal("p", [], 1), server, FeatureSetNames("s"))
+            link = Link(Principal("p", [], 1, 256), server, FeatureSetNames("s"))
             link.see(Context(calls, principal="p", host={}, protocol_version="1", mcpl=mcpl, session_state={}))
             yield End(AccessDesk(clock.time), link, host, clock, tasks)
             tasks.cancel_scope.cancel()
@@ -208,3 +208,12 @@ async def test_what_came_after_a_reduction_is_not_kept() -> None:
         await end.answer()
         await quiet()
         assert end.desk._kept == {}
+
+
+async def test_what_is_over_is_not_kept_for_ever() -> None:
+    async with ends() as end:
+        for number in range(3):
+            end.tasks.start_soon(end.answer)
+            await end.get(f"https://{number}")
+            end.clock.advance(4000)
+        assert len(end.desk._kept) == 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -36,6 +38,15 @@ def toolset(**facts: Any) -> Toolset:
 
     given: dict[str, Any] = {"title": "T", "summary": "S", "tools": [{"name": "go"}], "open": Body, **facts}
     return Toolset(**given)
+
+
+@pytest.fixture
+def silent() -> Iterator[None]:
+    """What is reported goes nowhere."""
+    logger = logging.getLogger("mcpl_core")
+    logger.disabled = True
+    yield
+    logger.disabled = False
 
 
 # -- lists
@@ -511,6 +522,81 @@ async def test_a_list_that_is_not_wanted_any_more_states_nothing() -> None:
         await other.settled()
         assert other.hints == []
         assert (await other.list())["rev"] == 0
+
+
+async def test_one_instance_that_says_nothing_holds_up_no_list(silent: None) -> None:
+    class Mute(Counter):
+        async def visible(self) -> list[str]:  # type: ignore[override]
+            if self.title == "mute" and self.ctx.instance in listed:
+                await anyio.sleep_forever()
+            return ["up"]
+
+        async def content(self) -> str:  # type: ignore[override]
+            if self.title == "mute" and self.ctx.instance in listed:
+                await anyio.sleep_forever()
+            return "here"
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        return Mute(ctx, **options)
+
+    listed: list[Any] = []
+    made = server(toolsets={"game": counter_toolset(instances=True, open=open)}, settings=Settings(grace=0.02))
+    async with served(made, 5), hosted_set(made) as host:
+        await host.join()
+        opened = [await host.open("game", options={"title": title}) for title in ("mute", "t", "mute")]
+        listed += [each["instance"] for each in opened]
+        instances = (await host.list())["toolsets"][0]["openInstances"]
+        assert [(each["visible"], len(each["content"])) for each in instances] == [
+            (["up"], 0),
+            (["up"], 1),
+            (["up"], 0),
+        ]
+        assert len((await host.result("tools/list"))["tools"]) == 2
+
+
+async def test_a_list_that_is_too_long_with_contents_says_what_can_be_called() -> None:
+    class Long(Counter):
+        def content(self) -> str:
+            return "x" * (3000 if self.count else 1)
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        return Long(ctx)
+
+    made = server(toolsets={"game": counter_toolset(instances=True, open=open)})
+    async with served(made), hosted_set(made, max_message_bytes=4000) as host:
+        await host.join()
+        await host.open("game")
+        await host.open("game")
+        assert [len(each["content"]) for each in (await host.list())["toolsets"][0]["openInstances"]] == [1, 1]
+        for instance in ("game-1", "game-2"):
+            await host.call("up", instance)
+        stated = await host.list()
+        assert [(each["visible"], each["content"]) for each in stated["toolsets"][0]["openInstances"]] == [
+            (["up", "down"], []),
+            (["up", "down"], []),
+        ]
+        assert stated["rev"] == 4
+
+
+@pytest.mark.spec("R-toolsets-7")
+async def test_a_flood_of_openings_has_a_bound() -> None:
+    made = server(open_limit=3)
+    async with served(made), hosted_set(made) as host, hosted_set(made) as plain:
+        await host.join()
+        requests = [host.request("toolsets/open", {"toolset": "game"}) for _ in range(50)]
+        await host.send(*requests)
+        answers = [await host.answer(each["id"]) for each in requests]
+        refused = [each["error"] for each in answers if "error" in each]
+        assert len(refused) == 47
+        assert {(each["code"], each["data"]["limit"]) for each in refused} == {(-32602, 3)}
+        # Toolsets without instances are not counted.
+        assert (await host.open("lamp"))["visible"]
+        await plain.hello(mcpl=False)
+        full = await plain.tool("toolset_open", {"toolset": "game"})
+        assert full["isError"]
+        assert "3" in text_of(full)
+        await host.close("game", "game-2")
+        assert (await host.open("game"))["instance"] == "game-4"
 
 
 # -- which instance

@@ -97,7 +97,7 @@ def test_the_hook_makes_every_checker() -> None:
 @pytest.mark.spec("R-toolsets-2")
 def test_the_list_is_full_in_one_order() -> None:
     made = catalog()
-    principal = Principal("p", ["game"], 1)
+    principal = Principal("p", ["game"], 1, 256)
     own = [tool_from_function(lambda: None, name="own")]
     principal.add(OpenInstance(("game", "a"), None, "", 0.0), ("up",))
     principal.add(OpenInstance(("game", "b"), None, "", 0.0), ("down",))

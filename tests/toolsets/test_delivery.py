@@ -71,7 +71,7 @@ async def ends(**settings: Any) -> AsyncIterator[End]:
         async with anyio.create_task_group() as tasks, connection, host:
             connection.on_error(reported.append)
             policy = ServerPolicy(lambda: DECLARED)
-            link = Link(Principal("p", [], 9), connection, FeatureSetNames("s"))
+            link = Link(Principal("p", [], 9, 256), connection, FeatureSetNames("s"))
             context = Context(
                 HostCalls(connection, policy),
                 principal="p",

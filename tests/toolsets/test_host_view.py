@@ -19,7 +19,7 @@ from mcpl_core.protocol import (
     read_hints,
 )
 from mcpl_core.toolsets import host_view
-from mcpl_core.toolsets.host_view import EndedRecords, HostView, VisibleTool, carried_events
+from mcpl_core.toolsets.host_view import EndedRecords, HostView, ToolsetView, VisibleTool, carried_events
 from mcpl_core.toolsets.wire import (
     ended_statement,
     hint_change,
@@ -200,8 +200,34 @@ def test_each_end_is_told_once() -> None:
     assert ended.fresh([record("a"), record("b")]) == [record("a"), record("b")]
     assert ended.fresh([record("a"), record("b"), record("c")]) == [record("c")]
     assert ended.fresh([record("c")]) == []
+    assert ended.fresh([record("c"), record("d"), record("d")]) == [record("d")]
     # The server pushed it out; it will not come again but as another one.
     assert ended.fresh([record("a")]) == [record("a")]
+
+
+def test_many_changes_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = view()
+    settled: list[str] = []
+    real = ToolsetView.settle
+
+    def settle(self: ToolsetView) -> None:
+        settled.append(self.name)
+        real(self)
+
+    monkeypatch.setattr(ToolsetView, "settle", settle)
+    changes = [hint_change(number, ("game", f"g{number}"), ["play"]) for number in range(1, 51)]
+    assert made.apply([*changes, hint_change(51, ("notes", None), ["read"])]).changed
+    assert settled == ["game"]
+    assert made.toolsets["game"].visible == ("play",)
+    assert len(made.toolsets["game"].open_instances) == 50
+
+
+def test_a_change_of_what_is_not_there_is_told_once_it_is_known_what_is() -> None:
+    early = HostView()
+    assert early.apply([hint_change(1, ("other", None), [])]).problems == ()
+    made = view()
+    applied = made.apply([hint_change(1, ("other", None), ["x"]), hint_change(2, ("notes", None), ["read"])])
+    assert (applied.changed, applied.lost, applied.problems) == (True, False, ("unknown_toolset",))
 
 
 def test_events_in_a_result_are_read_and_what_is_none_is_left_out() -> None:

@@ -12,7 +12,7 @@ from mcpl_core.server.calling import Caller
 from mcpl_core.toolsets import InstanceContext
 from mcpl_core.toolsets.checking import checker_of
 from mcpl_core.toolsets.instances import DeclaredToolset, Instances, InstancesSettings
-from mcpl_core.toolsets.keeping import Keeper, PrincipalRecord, Row
+from mcpl_core.toolsets.keeping import InstanceRecord, Keeper, PrincipalRecord, Row
 from mcpl_core.toolsets.principal import Principal
 from mcpl_core.toolsets.wire import Key
 from mcpl_core.wire.values import encode_value
@@ -27,7 +27,7 @@ class Bench:
     def __init__(self, keeper: Keeper | None = None, **facts: Any) -> None:
         self.reported: list[BaseException] = []
         self.stopped: list[Key] = []
-        self.principal = Principal("p", ["game"], 3)
+        self.principal = Principal("p", ["game"], 3, 256)
         surroundings: Any = None
         declared = counter_toolset(**{"instances": True, **facts})
         options = None if declared.options is None else checker_of(dict(declared.options), None)
@@ -271,11 +271,12 @@ async def _fail() -> None:
 class Remembering:
     """A store that remembers what it was told."""
 
-    def __init__(self) -> None:
+    def __init__(self, *known: tuple[str, str, bytes]) -> None:
+        self.known = known
         self.rows: list[Row] = []
 
-    def load(self) -> list[tuple[str, str, bytes]]:
-        return []
+    def load(self) -> tuple[tuple[str, str, bytes], ...]:
+        return self.known
 
     def apply(self, rows: Any) -> None:
         self.rows += rows
@@ -338,3 +339,73 @@ async def test_what_is_open_by_itself_is_waited_for() -> None:
     assert second[0] is second[1] is not first
     with pytest.raises(InvalidParams):
         await bench.instances.open(bench.principal, "game", {}, "id")
+
+
+# -- made again
+
+
+def kept(instance: str | None = "game-1") -> Keeper:
+    record = InstanceRecord(toolset="game", instance=instance, title="T", opened_at=1.0, dump='[1, "T"]')
+    return Keeper(
+        Remembering(("p", "toolset game" if instance is None else f"instance {instance}", encode_value(record)))
+    )
+
+
+@pytest.mark.spec("R-toolsets-9")
+async def test_what_takes_too_long_is_made_again_another_time() -> None:
+    hanging = True
+
+    async def load(ctx: InstanceContext, text: str) -> Counter:
+        if hanging:
+            await anyio.sleep_forever()
+        return Counter.load(ctx, text)
+
+    bench = Bench(kept(), load=load)
+    with anyio.fail_after(5):
+        await bench.instances.make_again(bench.principal)
+        assert (len(bench.reported), bench.principal.open(), list(bench.principal.ended())) == (1, [], [])
+        hanging = False
+        await bench.instances.make_again(bench.principal)
+    assert [opened.key for opened in bench.principal.open()] == [("game", "game-1")]
+
+
+@pytest.mark.parametrize(("instances", "instance"), [(True, None), (False, "game-1")])
+async def test_what_was_an_instance_is_none_of_a_toolset_without(instances: bool, instance: str | None) -> None:
+    bench = Bench(kept(instance), instances=instances)
+    await bench.instances.make_again(bench.principal)
+    assert (bench.principal.open(), len(bench.reported)) == ([], 1)
+    assert [record.reason for record in bench.principal.ended()] == (["failed"] if instance else [])
+
+
+async def test_what_was_made_again_and_cannot_be_asked_is_closed() -> None:
+    bodies: list[Counter] = []
+
+    class Broken(Counter):
+        def visible(self) -> list[str]:
+            raise RuntimeError
+
+        @classmethod
+        def load(cls, ctx: InstanceContext, text: str) -> Counter:
+            bodies.append(super().load(ctx, text))
+            return bodies[-1]
+
+    bench = Bench(kept(), load=Broken.load)
+    await bench.instances.make_again(bench.principal)
+    assert [record.reason for record in bench.principal.ended()] == ["failed"]
+    assert bodies[0].closed
+
+
+async def test_a_checker_that_fails_opens_nothing() -> None:
+    class Failing:
+        def fill(self, value: Any) -> Any:
+            raise KeyError("a bug")
+
+        def check(self, value: Any) -> None: ...
+
+    bench = Bench()
+    declared = bench.instances.declared("game")
+    bench.instances._toolsets = {"game": declared._replace(options=Failing())}
+    with pytest.raises(InternalError) as caught:
+        await bench.open()
+    assert caught.value.data == {"toolset": "game"}
+    assert [type(exc) for exc in bench.reported] == [KeyError]

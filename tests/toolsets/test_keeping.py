@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from mcpl_core.toolsets import ToolsetStoreError
 from mcpl_core.toolsets.keeping import InstanceRecord, Keeper, PrincipalRecord, Row
+from mcpl_core.wire.values import encode_value
 
 pytestmark = pytest.mark.anyio
 
@@ -160,3 +163,49 @@ async def test_without_a_store_nothing_is_kept() -> None:
     await keeper.write()
     keeper.close()
     assert (keeper.active, keeper.principals, keeper.instances("a")) == (False, {}, [])
+
+
+class Careless(Store):
+    """Of an application that has errors of its own."""
+
+    def apply(self, rows: Sequence[Row]) -> None:
+        if self.fails:
+            raise OSError("no space")
+        super().apply(rows)
+
+
+async def test_whatever_a_store_raises_is_the_stores_error() -> None:
+    store = Careless()
+    keeper = Keeper(store)
+    keeper.note_instance("a", GAME)
+    store.fails = True
+    with pytest.raises(ToolsetStoreError) as caught:
+        await keeper.write()
+    assert isinstance(caught.value.__cause__, OSError)
+    store.fails = False
+    await keeper.write()
+    assert [ids(rows) for rows in store.applied] == [[("a", "instance game-1", True)]]
+    for rows in ([("a", "b")], None):
+        with pytest.raises(ToolsetStoreError):
+            Keeper(Store(*rows) if rows else Unreadable())  # type: ignore[arg-type]
+
+
+class Unreadable(Store):
+    def load(self) -> list[tuple[str, str, bytes]]:
+        raise OSError("not there")
+
+
+@pytest.mark.parametrize(
+    ("id", "changes"),
+    [("instance game-2", {}), ("toolset game", {}), ("instance game-1", {"opened_at": 1e300}),
+     ("instance game-1", {"opened_at": -1.0})],
+)  # fmt: skip
+def test_an_instance_in_the_wrong_row_or_of_no_time_is_dropped(
+    id: str, changes: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    record = msgspec.structs.replace(GAME, **changes)
+    with caplog.at_level(logging.WARNING, "mcpl_core"):
+        keeper = Keeper(store := Store(("a", id, encode_value(record))))
+    assert keeper.instances("a") == []
+    keeper.close()
+    assert ids(store.applied[0]) == [("a", id, False)]

@@ -30,7 +30,7 @@ async def linked(mcpl: bool = True, **advertised: Any) -> AsyncIterator[tuple[Li
     connection, other = McplConnection.memory_pair()
     async with connection, other:
         policy = ServerPolicy(lambda: DECLARED)
-        link = Link(Principal("p", [], 1), connection, FeatureSetNames("s"))
+        link = Link(Principal("p", [], 1, 256), connection, FeatureSetNames("s"))
         assert (link.mcpl, link.view, link.may_take_events(), link.may_hint()) == (False, None, False, None)
         context = Context(
             HostCalls(connection, policy),

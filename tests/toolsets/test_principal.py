@@ -13,7 +13,7 @@ from mcpl_core.toolsets.principal import ENDED_KEPT, OpenInstance, Principal
 
 
 def principal() -> Principal:
-    return Principal("p", ["game", "game-1"], 3)
+    return Principal("p", ["game", "game-1"], 3, 256)
 
 
 def opened(of: Principal, id: str | None, toolset: str = "game") -> OpenInstance:
@@ -105,3 +105,27 @@ def test_when_it_is_due() -> None:
     assert p.due(10.0) is None
     p.idle_since = 5.0
     assert (p.due(10.0), p.due(0)) == (15.0, None)
+
+
+@pytest.mark.spec("R-toolsets-7")
+def test_no_more_are_open_than_may_be() -> None:
+    p = Principal("p", ["game"], 3, 2)
+    opened(p, p.reserve("game"))
+    p.reserve("game", "own")
+    for proposed in (None, "more"):
+        with pytest.raises(InvalidParams) as caught:
+            p.reserve("game", proposed)
+        assert caught.value.data == {"path": "$.toolset", "limit": 2}
+    p.release("own")
+    # A refusal uses no number.
+    assert p.reserve("game") == "game-2"
+
+
+def test_a_number_that_is_too_high_to_go_on_from_is_none() -> None:
+    p = principal()
+    assert p.reserve("game", f"game-{10**12}") == f"game-{10**12}"
+    assert p.reserve("game") == f"game-{10**12 + 1}"
+    assert p.reserve("game", f"other-{10**30}") == f"other-{10**30}"
+    for number in (10**12 + 2, 10**50):
+        with pytest.raises(InvalidParams):
+            p.reserve("game", f"game-{number}")

@@ -456,7 +456,7 @@ async def test_tasks_of_an_instance_end_with_it_and_hurt_nobody() -> None:
 
     async def broken() -> None:
         again.set()
-        raise RuntimeError("a bug")
+        raise SystemExit
 
     async def open(ctx: InstanceContext, options: Any) -> Counter:
         contexts.append(ctx)

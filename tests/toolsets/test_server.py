@@ -64,6 +64,7 @@ def test_the_name_begins_the_names_of_feature_sets(name: Any) -> None:
         ({"idle_close": -1}, "idle_close"),
         ({"idle_close": float("nan")}, "idle_close"),
         ({"held_events": 0}, "held_events"),
+        ({"open_limit": 0}, "open_limit"),
     ],
 )
 def test_numbers_that_make_no_sense(options: Any, code: str) -> None:
@@ -290,6 +291,97 @@ async def test_zero_keeps_them() -> None:
         await made.close_idle()
         async with hosted_set(made) as host:
             assert len((await host.join())["toolsets"][0]["openInstances"]) == 1
+
+
+async def test_who_cannot_be_made_again_holds_up_the_end_of_no_other(tmp_path: Path, silent: None) -> None:
+    path = tmp_path / "games"
+    made = await restart(path)
+    async with served(made):
+        for name in ("alice", "bob"):
+            async with hosted_set(made, name) as host:
+                await host.join()
+                await host.open("game")
+    made.close_store()
+
+    async def load(ctx: InstanceContext, text: str) -> Counter:
+        if ctx.principal == "alice":
+            await anyio.sleep_forever()
+        closing.append(Watched.load(ctx, text))
+        return closing[-1]
+
+    class Watched(Counter):
+        async def close(self) -> None:
+            closed.set()
+
+    closing: list[Counter] = []
+    closed = anyio.Event()
+    toolsets = {"game": counter_toolset(instances=True, load=load)}
+    again = await restart(path, toolsets=toolsets, settings=Settings(grace=0.05))
+    async with served(again, 5):
+        clock_of(again).advance(DAY + 1)
+        await closed.wait()
+        assert again.principals == ()
+        async with hosted_set(again, "alice") as host:
+            # Welcome when the old one is gone.
+            assert (await host.join())["toolsets"][0]["openInstances"] == []
+    again.close_store()
+
+
+async def test_a_server_ends_whatever_its_instances_do(silent: None) -> None:
+    class Hanging(Counter):
+        async def dump(self) -> str:  # type: ignore[override]
+            if self.count:
+                await anyio.sleep_forever()
+            return super().dump()
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        return Hanging(ctx)
+
+    store = FailingStore()
+    toolsets = {"game": counter_toolset(instances=True, open=open)}
+    made = server(store=store, toolsets=toolsets, settings=Settings(grace=0.02))
+    async with served(made, 5), hosted_set(made) as host:
+        await host.join()
+        for _ in range(20):
+            await host.open("game")
+        # The call stands, and the game is stored as it was before.
+        assert text_of(await host.call("up", "game-1")) == "1"
+    assert b"[0" in store.rows["local", "instance game-1"]
+
+
+async def test_a_store_of_an_application_that_fails_in_its_own_way_ends_nothing(silent: None) -> None:
+    class Own(FailingStore):
+        def apply(self, rows: Any) -> None:
+            if self.fails:
+                raise OSError("no space")
+            super().apply(rows)
+
+    store = Own()
+    made = server(store=store)
+    async with served(made):
+        async with hosted_set(made) as host:
+            await host.join()
+            await host.open("game")
+            await host.open("game")
+            store.fails = True
+            assert (await host.error("toolsets/open", {"toolset": "game"}))["data"]["reason"] == "store"
+            assert await host.close("game", "game-1")
+            assert await made.evict("local", "game", "game-2")
+        clock_of(made).advance(DAY + 1)
+        await quiet()
+        assert made.principals == ()
+        store.fails = False
+    assert list(store.rows) == []
+
+
+@pytest.mark.parametrize("name", ["\ud800", None, 5])
+async def test_a_principal_is_named_by_a_text(name: Any) -> None:
+    made = server()
+    near, far = McplConnection.memory_pair()
+    async with near, far:
+        with pytest.raises(LocalProtocolError):
+            await made.serve(near, name)
+    assert made.principals == ()
 
 
 async def test_the_end_of_the_server_closes_what_is_open() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,41 @@ def test_a_store_that_was_closed_fails_as_one(tmp_path: Path) -> None:
     for use in (lambda: list(store.load()), lambda: store.apply([Row("a", "", b"1")])):
         with pytest.raises(ToolsetStoreError):
             use()
+
+
+@pytest.mark.parametrize("row", [(b"a", "x", b"1"), ("a", b"x", b"1"), ("a", "x", "1"), ("a", "x", 10**9)])
+def test_a_file_that_somebody_else_wrote_into(tmp_path: Path, row: tuple[object, ...]) -> None:
+    path = tmp_path / "kept"
+    FileToolsetStore(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("INSERT INTO kept VALUES (?, ?, ?)", row)
+    database.close()
+    store = FileToolsetStore(path)
+    with pytest.raises(ToolsetStoreError):
+        list(store.load())
+    store.close()
+
+
+KILLED = """
+import os, signal, sqlite3, sys
+from mcpl_core.toolsets import FileToolsetStore
+from mcpl_core.toolsets.keeping import Row
+store = FileToolsetStore(sys.argv[1])
+store.apply([Row("a", "", b"1"), Row("a", "instance x", b"2")])
+store._database.execute("PRAGMA cache_spill = 1")
+store._database.execute("PRAGMA cache_size = 1")
+store._database.create_function("die", 0, lambda: os.kill(os.getpid(), signal.SIGKILL))
+store._database.execute("CREATE TEMP TRIGGER t AFTER DELETE ON kept BEGIN SELECT die(); END")
+store.apply([Row("b", str(number), b"3" * 5000) for number in range(100)] + [Row("a", "instance x", None)])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing kills like this there")
+def test_a_process_that_is_killed_while_it_writes_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=30)
+    assert ended.returncode == -9
+    assert (tmp_path / "kept-journal").exists()
+    store = FileToolsetStore(path)
+    assert list(store.load()) == [("a", "", b"1"), ("a", "instance x", b"2")]
+    store.close()

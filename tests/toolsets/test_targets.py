@@ -7,7 +7,7 @@ from mcpl_core.toolsets.targets import NoTarget, find_target, usable
 
 
 def world(*ids: str | None) -> Principal:
-    principal = Principal("p", ["game"], 1)
+    principal = Principal("p", ["game"], 1, 256)
     for id in ids:
         principal.add(OpenInstance(("game", id), None, f"t-{id}", 0.0), ())
     return principal
