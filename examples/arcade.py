@@ -95,8 +95,12 @@ class TicTacToe:
 
     async def call(self, tool: str, args: dict[str, Any]) -> str:
         """One of the tools is used."""
+        if tool not in self.visible():
+            # Two calls may come at once, and the second finds another game than it was sent to.
+            raise ToolError(f"{tool} cannot be used now. {self.content()}")
         if tool == "place":
-            cell = str(args["cell"])
+            # 5.0 is an integer too.
+            cell = str(int(args["cell"]))
             if self.board[cell]:
                 raise ToolError(f"{self.board[cell]} is in cell {cell} already.")
             self.move(cell)

@@ -171,3 +171,23 @@ async def test_the_official_sdk_plays_to_the_end() -> None:
             scores = await client.call_tool("scores", {})
             assert sum(scores.structured_content.values()) == 2
             assert [tool.name for tool in (await client.list_tools()).tools] == names
+
+
+async def test_two_moves_at_once_are_one_move() -> None:
+    toolsets = HostToolsets()
+    async with hosting(toolsets):
+        arcade = toolsets["arcade"]
+        await arcade.listed()
+        await arcade.open("tictactoe", {"thinking": 60})
+        texts: list[str] = []
+
+        async def place(cell: float) -> None:
+            texts.append((await arcade.call("place", {"cell": cell})).text)
+
+        async with anyio.create_task_group() as moves:
+            for cell in (5.0, 1):
+                moves.start_soon(place, cell)
+        boards = [text for text in texts if "cannot" not in text]
+        assert len(boards) == 1
+        # The bot still thinks, whoever moved for it.
+        assert len(free(boards[0])) == 8
