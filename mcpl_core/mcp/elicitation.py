@@ -38,7 +38,8 @@ class Question:
         labels: what the person sees in their place, one for each.
 
     Raises:
-        InvalidValueError: options where there is no choice, none where there is one, or labels that do not fit.
+        InvalidValueError: options where there is no choice, none where there is one, labels that do not fit, or a
+            member of another type.
     """
 
     name: str
@@ -52,6 +53,12 @@ class Question:
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             raise InvalidValueError("kind", f"a question is one of {', '.join(_KINDS)}", f"$.{self.name}")
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidValueError("name", "a question has a name", "$")
+        if not _are_texts(self.options) or len(set(self.options)) < len(self.options):
+            raise InvalidValueError("options", "options are texts, each of them once", f"$.{self.name}")
+        if not _are_texts(self.labels):
+            raise InvalidValueError("labels", "labels are texts", f"$.{self.name}")
         if (self.kind == "choice") != bool(self.options):
             raise InvalidValueError("options", "a choice has options, and nothing else has", f"$.{self.name}")
         if self.labels and len(self.labels) != len(self.options):
@@ -81,8 +88,8 @@ def questions_of(schema: Any) -> list[Question]:
     """The questions that a ``requestedSchema`` of a server is, in its order.
 
     Raises:
-        InvalidValueError: it is no flat form (``form``), has a choice of numbers or truth values (``enum``), or half a
-            range (``range``).
+        InvalidValueError: it is no flat form (``form``), has a choice of anything but texts (``enum``), labels that do
+            not fit (``labels``), half a range (``range``), or a member without a name (``name``).
     """
     properties = schema.get("properties") if isinstance(schema, dict) and schema.get("type") == "object" else None
     if not isinstance(properties, dict):
@@ -175,20 +182,28 @@ def _choice(member: dict[str, Any], kind: Any, path: str) -> tuple[list[str], li
         options, labels = [entry.get("const") for entry in entries], [str(entry.get("title", "")) for entry in entries]
     if options is None:
         return [], []
-    texts = isinstance(options, list) and bool(options) and all(isinstance(option, str) for option in options)
-    if kind != "string" or not texts:
-        raise InvalidValueError("enum", "a choice is one of texts", path)
+    texts = isinstance(options, list) and bool(options) and _are_texts(options)
+    if kind != "string" or not texts or len(set(options)) < len(options):
+        raise InvalidValueError("enum", "a choice is one of texts, each of them once", path)
     return options, labels if isinstance(labels, list) and all(isinstance(label, str) for label in labels) else []
 
 
+def _are_texts(values: Any) -> bool:
+    is_list = isinstance(values, Sequence) and not isinstance(values, str | bytes)
+    return is_list and all(isinstance(value, str) for value in values)
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # A whole number may be larger than any float.
+    return not isinstance(value, bool) and (
+        isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    )
 
 
 _FITS: Final[dict[QuestionKind, Callable[[Any], bool]]] = {
     "text": lambda value: isinstance(value, str),
     "number": _is_number,
-    "integer": lambda value: _is_number(value) and float(value).is_integer(),
+    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
     "boolean": lambda value: isinstance(value, bool),
     "choice": lambda value: isinstance(value, str),
     "time": lambda value: isinstance(value, str),

@@ -46,7 +46,7 @@ WORDS = st.none() | st.text(max_size=5)
 @st.composite
 def questions(draw: st.DrawFn) -> Question:
     kind: QuestionKind = draw(st.sampled_from(["text", "number", "integer", "boolean", "choice", "time", "time-range"]))
-    options = draw(st.lists(st.text(max_size=4), min_size=1, max_size=3)) if kind == "choice" else []
+    options = draw(st.lists(st.text(max_size=4), min_size=1, max_size=3, unique=True)) if kind == "choice" else []
     labels = draw(st.just([]) | st.lists(st.text(max_size=4), min_size=len(options), max_size=len(options)))
     return Question(draw(NAMES), kind, draw(WORDS), draw(WORDS), draw(st.booleans()), options, labels)
 
@@ -96,6 +96,12 @@ def test_answers_that_are_none(content: Any, code: str) -> None:
 
 def test_numbers_are_finite() -> None:
     assert code_of(lambda: read_answers([Question("n", "number")], {"n": float("inf")})) == "answer"
+    assert code_of(lambda: read_answers([Question("n", "integer")], {"n": float("nan")})) == "answer"
+
+
+@pytest.mark.parametrize("kind", ["number", "integer"])
+def test_whole_numbers_may_be_larger_than_any_float(kind: QuestionKind) -> None:
+    assert read_answers([Question("n", kind)], {"n": 10**400}) == {"n": 10**400}
 
 
 @pytest.mark.parametrize(
@@ -107,10 +113,18 @@ def test_numbers_are_finite() -> None:
         ({"kind": "boolean", "options": ["yes"]}, "options"),
         ({"kind": "choice"}, "options"),
         ({"kind": "choice", "options": ["a"], "labels": ["A", "B"]}, "labels"),
+        ({"kind": "choice", "options": ["a"], "labels": [1]}, "labels"),
+        ({"kind": "choice", "options": ["a"], "labels": "A"}, "labels"),
+        ({"kind": "choice", "options": "ab"}, "options"),
+        ({"kind": "choice", "options": [1]}, "options"),
+        ({"kind": "choice", "options": ["a", "a"]}, "options"),
+        ({"kind": "choice", "options": 7}, "options"),
+        ({"name": ""}, "name"),
+        ({"name": 7}, "name"),
     ],
 )
 def test_questions_that_make_no_sense(options: Any, code: str) -> None:
-    assert code_of(lambda: Question("q", **options)) == code
+    assert code_of(lambda: Question(**{"name": "q", **options})) == code
 
 
 def test_a_name_is_used_once() -> None:
@@ -136,6 +150,10 @@ TIME = {"type": "string", "format": "date-time"}
         ({"type": "object", "properties": {"a": {"type": "boolean", "enum": [True]}}}, "enum"),
         ({"type": "object", "properties": {"a": {"type": "string", "enum": [1]}}}, "enum"),
         ({"type": "object", "properties": {"a": {"type": "string", "enum": []}}}, "enum"),
+        ({"type": "object", "properties": {"a": {"type": "string", "enum": ["x", "x"]}}}, "enum"),
+        ({"type": "object", "properties": {"a": {"type": "string", "enum": ["x"], "enumNames": ["1", "2"]}}}, "labels"),
+        ({"type": "object", "properties": {"": TEXT}}, "name"),
+        ({"type": "object", "properties": {"_from": TIME, "_to": TIME}}, "name"),
         ({"type": "object", "properties": {"a_from": TIME}}, "range"),
         ({"type": "object", "properties": {"a_from": TIME, "a_to": TEXT}}, "range"),
     ],
