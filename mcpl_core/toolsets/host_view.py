@@ -6,6 +6,7 @@ own: asking for a statement (``host``), and the shapes (``wire``). Pure.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
@@ -85,6 +86,25 @@ class ToolsetView:
     visible: tuple[str, ...]
     options_schema: dict[str, Any] | None = None
     open_instances: dict[str, InstanceView] = field(default_factory=dict)
+    #: Tool -> how many instances show it: what follows from many must not be worked out from all of them each time.
+    _shown: Counter[str] = field(default_factory=Counter, repr=False)
+
+    def put(self, id: str, instance: InstanceView | None) -> None:
+        """This stands there from now on; ``None``: nothing. ``settle`` makes the whole follow."""
+        self.show(id, ())
+        if instance is None:
+            self.open_instances.pop(id, None)
+        else:
+            visible, instance.visible = instance.visible, ()
+            self.open_instances[id] = instance
+            self.show(id, visible)
+
+    def show(self, id: str, visible: tuple[str, ...]) -> None:
+        """An instance, if it is there, shows these from now on."""
+        if (instance := self.open_instances.get(id)) is not None:
+            self._shown.subtract(instance.visible)
+            self._shown.update(visible)
+            instance.visible = visible
 
     def own(self, names: Iterable[str]) -> tuple[str, ...]:
         """Those of its tools that are named, in their order."""
@@ -95,7 +115,7 @@ class ToolsetView:
         """Makes the whole follow from its instances."""
         if self.instances:
             self.open = bool(self.open_instances)
-            self.visible = self.own(tool for instance in self.open_instances.values() for tool in instance.visible)
+            self.visible = tuple(tool for tool in self.tools if self._shown[tool] > 0)
 
 
 class VisibleTool(NamedTuple):
@@ -195,7 +215,7 @@ class HostView:
             if len(toolset.open_instances) >= MOST_INSTANCES:
                 return False
             instance = InstanceView(id=result.instance, title=result.instance, visible=toolset.own(result.visible))
-            toolset.open_instances[result.instance] = instance
+            toolset.put(result.instance, instance)
         instance.title = instance.title if result.title is UNSET else result.title
         instance.content = parse_content(result.content)
         toolset.settle()
@@ -215,18 +235,16 @@ class HostView:
             return before != (toolset.open, toolset.visible)
         instance = toolset.open_instances.get(change.instance)
         if not change.open:
-            toolset.open_instances.pop(change.instance, None)
+            toolset.put(change.instance, None)
         elif instance is None:
             if len(toolset.open_instances) >= MOST_INSTANCES:
                 problems.append("too_many_instances")
                 return False
-            toolset.open_instances[change.instance] = InstanceView(
-                id=change.instance, title=change.instance, visible=visible
-            )
+            toolset.put(change.instance, InstanceView(id=change.instance, title=change.instance, visible=visible))
         else:
             if instance.visible == visible:
                 return False
-            instance.visible = visible
+            toolset.show(change.instance, visible)
         touched[toolset.name] = toolset
         return change.open or instance is not None
 
@@ -245,8 +263,8 @@ def _toolset(statement: ToolsetStatement) -> ToolsetView:
     )
     view.visible = view.own(statement.visible) if statement.open else ()
     if isinstance(statement.open_instances, list):
-        listed = statement.open_instances[:MOST_INSTANCES]
-        view.open_instances = {each.id: _instance(view, each) for each in listed}
+        for each in statement.open_instances[:MOST_INSTANCES]:
+            view.put(each.id, _instance(view, each))
     view.settle()
     return view
 

@@ -266,3 +266,6 @@ def test_without_a_noticed_loss_the_view_is_the_servers_own(steps: list[tuple[st
     if not lost and not behind:
         seen = {id: list(each.visible) for id, each in made.toolsets["game"].open_instances.items()}
         assert (seen, made.rev) == (truth, rev)
+        shown = {name for each in truth.values() for name in each}
+        game = made.toolsets["game"]
+        assert (set(game.visible), game.open) == (shown, bool(truth))

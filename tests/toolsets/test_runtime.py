@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gc
 from collections import Counter as Tally
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 import pytest
 from anyio.abc import ByteStream, TaskGroup, TaskStatus
-from hypothesis import HealthCheck, given, settings
+from anyio.from_thread import start_blocking_portal
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from mcpl_core import LocalProtocolError, McplConnection
 from mcpl_core.server import Context
@@ -140,9 +143,12 @@ class World:
         ids = list(self.owners[name].counts)
         return ids[which % len(ids)] if ids else None
 
+    def open_count(self) -> int:
+        return sum(len(owner.counts) for owner in self.owners.values())
+
     # -- what happens
 
-    async def connect(self, slot: int, which: int) -> None:
+    async def connect(self, slot: int) -> None:
         if slot in self.hosts:
             return
         ours, theirs = memory_byte_streams()
@@ -156,7 +162,7 @@ class World:
         seen.expected += owner.held
         owner.held = []
 
-    async def disconnect(self, slot: int, which: int) -> None:
+    async def disconnect(self, slot: int) -> None:
         seen = self.hosts.pop(slot, None)
         if seen is not None:
             await seen.host.wire.aclose()
@@ -164,7 +170,7 @@ class World:
             if not any(self.name(other) == self.name(slot) for other in self.hosts):
                 self.owner(slot).idle_since = self.clock.now
 
-    async def open(self, slot: int, which: int) -> None:
+    async def open(self, slot: int) -> None:
         if (seen := self.hosts.get(slot)) is None:
             return
         if not seen.granted:
@@ -213,25 +219,25 @@ class World:
         if not takers:
             owner.held = [*owner.held, event][-HELD:]
 
-    async def revoke(self, slot: int, which: int) -> None:
+    async def revoke(self, slot: int) -> None:
         if (seen := self.hosts.get(slot)) is not None:
             await seen.host.grant()
             seen.granted = False
 
-    async def grant(self, slot: int, which: int) -> None:
+    async def grant(self, slot: int) -> None:
         if (seen := self.hosts.get(slot)) is not None:
             await seen.host.grant("tools", "pushEvents")
             seen.granted = True
-            await self.relist(slot, which)
+            await self.relist(slot)
 
-    async def relist(self, slot: int, which: int) -> None:
+    async def relist(self, slot: int) -> None:
         seen = self.hosts.get(slot)
         if seen is not None and seen.granted:
             seen.take(await seen.host.list())
             seen.expected += self.owner(slot).held
             self.owner(slot).held = []
 
-    async def idle(self, slot: int, which: int) -> None:
+    async def idle(self, which: int) -> None:
         self.clock.advance(LIMIT * (0.4 + which % 2))
         for name, owner in self.owners.items():
             if owner.idle_since is not None and self.clock.now >= owner.idle_since + LIMIT:
@@ -240,9 +246,9 @@ class World:
                 while name in self.server.principals:
                     await quiet()
 
-    async def restart(self, slot: int, which: int) -> None:
+    async def restart(self) -> None:
         for other in list(self.hosts):
-            await self.disconnect(other, which)
+            await self.disconnect(other)
         await self.stop()
         self.bodies.clear()
         for owner in self.owners.values():
@@ -289,37 +295,121 @@ class World:
             else:
                 assert len(seen.host.hints) == seen.applied
 
-    async def run(self, steps: list[tuple[str, int, int]]) -> None:
-        with anyio.fail_after(10):
-            async with anyio.create_task_group() as self.tasks:
-                await self.start()
-                try:
-                    for name, slot, which in steps:
-                        step: Callable[[int, int], Any] = getattr(self, name)
-                        await step(slot, which)
-                        await self.check()
-                finally:
-                    for seen in self.hosts.values():
-                        await seen.host.wire.aclose()
-                        with anyio.CancelScope(shield=True):
-                            await seen.left.wait()
-                    self.tasks.cancel_scope.cancel()
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as self.tasks:
+            await self.start()
+            try:
+                yield
+            finally:
+                for seen in self.hosts.values():
+                    await seen.host.wire.aclose()
+                    with anyio.CancelScope(shield=True):
+                        await seen.left.wait()
+                self.tasks.cancel_scope.cancel()
 
 
-RULES = ["connect", "connect", "open", "open", "call", "call", "call", "event", "event", "close", "disconnect",
-         "revoke", "grant", "relist", "idle", "restart"]  # fmt: skip
-STEPS = st.lists(st.tuples(st.sampled_from(RULES), st.integers(0, 3), st.integers(0, 11)), max_size=30)
+SLOT, WHICH = st.integers(0, 3), st.integers(0, 11)
+SEVERAL = st.lists(WHICH, min_size=1, max_size=HELD + 1)
+
+
+class Principals(RuleBasedStateMachine):
+    """Two principals, with two connections each. The server runs in an event loop of its own, in a thread."""
+
+    backend: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered = ExitStack()
+        self.portal = self.entered.enter_context(start_blocking_portal(self.backend))
+        self.world = self.portal.call(World)
+        self.entered.enter_context(self.portal.wrap_async_context_manager(self.world.running()))
+
+    def teardown(self) -> None:
+        self.entered.close()
+
+    def do(self, step: Callable[..., Awaitable[None]], *args: int) -> None:
+        async def bounded() -> None:
+            with anyio.fail_after(10):
+                await step(*args)
+
+        self.portal.call(bounded)
+
+    @staticmethod
+    def of(slots: list[int], number: int) -> int:
+        return slots[number % len(slots)]
+
+    def connected(self, number: int) -> int:
+        return self.of(list(self.world.hosts), number)
+
+    @precondition(lambda self: len(self.world.hosts) < 4)
+    @rule(slot=SLOT)
+    def connect(self, slot: int) -> None:
+        self.do(self.world.connect, self.of([slot for slot in range(4) if slot not in self.world.hosts], slot))
+
+    @precondition(lambda self: bool(self.world.hosts))
+    @rule(slot=SLOT)
+    def disconnect(self, slot: int) -> None:
+        self.do(self.world.disconnect, self.connected(slot))
+
+    @precondition(lambda self: bool(self.world.hosts))
+    @rule(slot=SLOT)
+    def open(self, slot: int) -> None:
+        self.do(self.world.open, self.connected(slot))
+
+    @precondition(lambda self: self.world.open_count() > 0 and bool(self.world.hosts))
+    @rule(slot=SLOT, which=WHICH)
+    def close(self, slot: int, which: int) -> None:
+        self.do(self.world.close, self.connected(slot), which)
+
+    @precondition(lambda self: self.world.open_count() > 0 and bool(self.world.hosts))
+    @rule(slot=SLOT, several=SEVERAL)
+    def call(self, slot: int, several: list[int]) -> None:
+        for which in several:
+            self.do(self.world.call, self.connected(slot), which)
+
+    @precondition(lambda self: self.world.open_count() > 0)
+    @rule(slot=SLOT, several=SEVERAL)
+    def event(self, slot: int, several: list[int]) -> None:
+        for which in several:
+            self.do(self.world.event, slot, which)
+
+    @precondition(lambda self: bool(self.world.hosts))
+    @rule(slot=SLOT)
+    def revoke(self, slot: int) -> None:
+        self.do(self.world.revoke, self.connected(slot))
+
+    @precondition(lambda self: bool(self.world.hosts))
+    @rule(slot=SLOT)
+    def grant(self, slot: int) -> None:
+        self.do(self.world.grant, self.connected(slot))
+
+    @precondition(lambda self: bool(self.world.hosts))
+    @rule(slot=SLOT)
+    def relist(self, slot: int) -> None:
+        self.do(self.world.relist, self.connected(slot))
+
+    @precondition(lambda self: self.world.open_count() > 0 and len(self.world.hosts) < 4)
+    @rule(which=WHICH)
+    def idle(self, which: int) -> None:
+        self.do(self.world.idle, which)
+
+    @precondition(lambda self: self.world.open_count() > 2)
+    @rule()
+    def restart(self) -> None:
+        self.do(self.world.restart)
+
+    @invariant()
+    def everybody_sees_their_own(self) -> None:
+        self.do(self.world.check)
 
 
 @pytest.mark.spec("R-toolsets-3", "R-toolsets-5", "R-toolsets-9")
-@pytest.mark.parametrize(("backend", "examples"), [("asyncio", 60), ("trio", 20)])
+@pytest.mark.parametrize(("backend", "examples"), [("asyncio", 40), ("trio", 15)])
 def test_each_principal_sees_its_own_whatever_happens(backend: str, examples: int) -> None:
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-    @given(STEPS)
-    def run(steps: list[tuple[str, int, int]]) -> None:
-        anyio.run(lambda: World().run(steps), backend=backend)
-
-    run()
+    machine = type("Machine", (Principals,), {"backend": backend})
+    bounds = settings(max_examples=examples, stateful_step_count=30, deadline=None, database=None)
+    run_state_machine_as_test(machine, settings=settings(bounds, suppress_health_check=list(HealthCheck)))
 
 
 pytestmark = pytest.mark.anyio
