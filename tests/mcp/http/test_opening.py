@@ -86,11 +86,11 @@ async def test_giving_up_reaches_the_official_server(official: str, era: str) ->
 
     async with opened(official, era=era) as session:
         before = await cancelled()
-        with pytest.raises(ConnectionTimeoutError):
-            await session.request("tools/call", {"name": "hang", "arguments": {}}, timeout=0.4)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while await cancelled() == before:
-                await anyio.lowlevel.checkpoint()
+                # What was given up before it began was not cancelled: once more.
+                with pytest.raises(ConnectionTimeoutError):
+                    await session.request("tools/call", {"name": "hang", "arguments": {}}, timeout=0.2)
 
 
 @pytest.mark.spec("R-mcphttp-21")
