@@ -147,17 +147,28 @@ async def gone(port: int) -> None:
 
 
 async def test_a_call_may_last_longer_than_its_request() -> None:
-    began = anyio.Event()
+    began, later = anyio.Event(), anyio.Event()
+    replies: list[Any] = []
 
     async def wait() -> str:
         began.set()
-        await anyio.sleep(0.1)
+        await later.wait()
         return "done"
 
     with anyio.fail_after(LIMIT):
-        async with serve_tools([wait], "http", port=0, client_timeout=0.05) as handle:
-            reply = await post(handle.port, call_body("tools/call", {"name": "wait"}))
-            assert reply.message["result"]["content"][0]["text"] == "done"
+        async with serve_tools([wait], "http", port=0, client_timeout=0.3) as handle:
+            async with anyio.create_task_group() as tasks:
+
+                async def asking() -> None:
+                    replies.append(await post(handle.port, call_body("tools/call", {"name": "wait"})))
+
+                tasks.start_soon(asking)
+                await began.wait()
+                # Until the time of one that came later is over.
+                async with await anyio.connect_tcp("127.0.0.1", handle.port) as silent:
+                    assert await rest(silent) == b""
+                later.set()
+    assert replies[0].message["result"]["content"][0]["text"] == "done"
 
 
 @pytest.mark.spec("R-mcpserve-16")
