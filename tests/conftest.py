@@ -31,6 +31,17 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return backend
 
 
+def pytest_configure() -> None:
+    """No example of Hypothesis fails because the machine is slow."""
+    if find_spec("hypothesis") is not None:
+        from hypothesis import HealthCheck, settings
+
+        settings.register_profile(
+            "unhurried", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        )
+        settings.load_profile("unhurried")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Record the ``spec`` marks; reports (``--junit-xml``) show the ids of each test."""
     marks = config.stash.setdefault(_SPEC_MARKS, {})
