@@ -34,15 +34,19 @@ def test_the_programs_are_found_and_short() -> None:
         "authority.py",
         "bare.py",
         "host.py",
+        "live.py",
         "mcp_both_ways.py",
         "memory_server.py",
+        "tapped_relay.py",
         "timer_server.py",
         "toolset_host.py",
     ]
     lines = {name: len([line for line in text.splitlines() if line.strip()]) for name, text in PROGRAMS.items()}
     assert lines["authority.py"] <= 25
     assert lines["host.py"] <= 25
+    assert lines["live.py"] <= 25
     assert lines["memory_server.py"] <= 25
+    assert lines["tapped_relay.py"] <= 25
     assert lines["bare.py"] <= 25
     assert lines["mcp_both_ways.py"] <= 25
     assert lines["timer_server.py"] <= 25
@@ -59,6 +63,21 @@ def test_the_host_talks_to_the_server(folder: Path) -> None:
 
 def test_the_connection_alone_talks_to_the_server(folder: Path) -> None:
     assert _run(folder, "bare.py") == ["memory", "remembered: hi"]
+
+
+def test_channels_inferences_and_state(folder: Path) -> None:
+    assert _run(folder, "live.py") == ["['1 glad', '2 glad']", "room heard thank you"]
+
+
+def test_a_relay_shows_what_passes(folder: Path) -> None:
+    assert _run(folder, "tapped_relay.py") == [
+        "sent initialize",
+        "received an answer",
+        "sent notifications/initialized",
+        "sent featureSets/update",
+        "received an answer",
+        "mcpl",
+    ]
 
 
 def test_tools_are_served_and_called_as_plain_mcp(folder: Path) -> None:
