@@ -18,10 +18,15 @@ from ..catalog.identity import IDENTITY_BUDGET
 from ..errors import InvalidValueError
 from .fields import Field, check_fields, identity, integer, literal, optional, read_fields, write_fields
 
-__all__ = ("Association", "Claim", "ClaimKey", "Outcome", "Receipt", "ReceiptSource")
+__all__ = ("Association", "Claim", "ClaimKey", "Outcome", "Receipt", "ReceiptSource", "new_attempt")
 
 #: How a receipt came to be: by the answer to the call, or by somebody who looked.
 ReceiptSource: TypeAlias = Literal["answer", "reconciliation"]
+
+
+def new_attempt() -> str:
+    """A name that no other claim has."""
+    return uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ class Claim:
     claimed_at_ms: int
     association: Association | None = None
     error_code: str | None = None
-    attempt: str = field(default_factory=lambda: uuid4().hex)
+    attempt: str = field(default_factory=new_attempt)
 
     def __post_init__(self) -> None:
         check_fields(self, _CLAIM)

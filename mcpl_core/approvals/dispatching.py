@@ -33,11 +33,11 @@ from .checks import (
     binding_matches,
     first_refusal,
 )
-from .claims import Association, Claim, Outcome, Receipt
-from .errors import ApprovalCode, refuse
+from .claims import Association, Claim, Outcome, Receipt, new_attempt
+from .errors import ApprovalCode, ApprovalError, refuse
 from .facts import claim_key, keep_refreshed, load_facts, log
 from .gateway import ApprovalGateway
-from .idempotency import live_receipt, settled_receipt
+from .idempotency import live_receipt, settled_receipt, take_back
 from .records import ApprovalIntent, approval_id_of, arguments_digest
 from .runs import Run, RunLease, ToolCall
 from .store import Transaction
@@ -46,6 +46,15 @@ __all__ = ("FindRegistration", "dispatch")
 
 #: The registration of a tool that holds *now*, by local name; ``None``: there is none.
 FindRegistration: TypeAlias = Callable[[str], WriteRegistration | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    approval_id: str
+    lease: RunLease
+    call: ToolCall
+    binding: dict[str, str] | None
+    attempt: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +87,21 @@ async def dispatch(
 
     Raises:
         ApprovalError: a check failed; nothing was sent.
-        ApprovalStorageError: the store failed. Unless it says so before the claim, what came of the call is not
-            recorded.
+        ApprovalStorageError: the store failed: at the claim, then nothing was sent; or afterwards, then the claim stays
+            and what came of the call is not recorded.
     """
     approval_id = approval_id_of(lease.run_id, call.call_id)
     gateway.on_step("dispatch.begun")
     binding = _binding(_current(find, call.tool_name))
-    claimed = await gateway.store.write(lambda tx: _claim(gateway, tx, approval_id, lease, call, binding))
+    asked = _Asked(approval_id, lease, call, binding, new_attempt())
+    try:
+        claimed = await gateway.store.write(lambda tx: _claim(gateway, tx, asked))
+    except ApprovalError:
+        raise
+    except BaseException:
+        # The claim may be there; that nothing was sent under it is known.
+        await take_back(gateway.store, lambda tx: _take_back(gateway, tx, asked))
+        raise
     if isinstance(claimed, str):
         refuse(claimed)
     if isinstance(claimed, Outcome):
@@ -103,27 +120,27 @@ def _binding(registration: WriteRegistration | None) -> dict[str, str] | None:
     return None if registration is None else registration.approval_binding.to_json()
 
 
-def _claim(
-    gateway: ApprovalGateway,
-    tx: Transaction,
-    approval_id: str,
-    lease: RunLease,
-    call: ToolCall,
-    binding: dict[str, str] | None,
-) -> _Claimed | Outcome | ApprovalCode:
-    facts = replace(load_facts(tx, lease.run_id, approval_id, gateway.clock()), lease=lease, call=call)
+def _claim(gateway: ApprovalGateway, tx: Transaction, asked: _Asked) -> _Claimed | Outcome | ApprovalCode:
+    lease, call = asked.lease, asked.call
+    facts = replace(load_facts(tx, lease.run_id, asked.approval_id, gateway.clock()), lease=lease, call=call)
     code = first_refusal(facts, REPLAY_CHECKS)
     if code is not None:
         return code
     if facts.receipt is not None:
         return first_refusal(facts, RECEIPT_CHECKS) or facts.receipt.outcome
-    facts = replace(keep_refreshed(tx, facts), binding=binding)
-    return first_refusal(facts, DISPATCH_CHECKS) or _begin(gateway, tx, facts, lease, call)
+    facts = replace(keep_refreshed(tx, facts), binding=asked.binding)
+    return first_refusal(facts, DISPATCH_CHECKS) or _begin(gateway, tx, facts, asked)
 
 
-def _begin(
-    gateway: ApprovalGateway, tx: Transaction, facts: Facts, lease: RunLease, call: ToolCall
-) -> _Claimed | Outcome:
+def _take_back(gateway: ApprovalGateway, tx: Transaction, asked: _Asked) -> None:
+    claim = tx.claim_of(asked.approval_id)
+    if claim is not None and claim.attempt == asked.attempt:
+        tx.remove_claim(claim.key)
+        log(tx, asked.approval_id, "released", gateway.clock(), effectState="not_started")
+
+
+def _begin(gateway: ApprovalGateway, tx: Transaction, facts: Facts, asked: _Asked) -> _Claimed | Outcome:
+    lease, call = asked.lease, asked.call
     record, run = facts.record, facts.run
     assert record is not None and run is not None and record.decision is not None
     key, digest = claim_key(run, call, record.approval_id), arguments_digest(call.arguments)
@@ -140,7 +157,7 @@ def _begin(
         lease.owner,
         lease.epoch,
     )
-    claim = Claim(key, digest, facts.now_ms, association)
+    claim = Claim(key, digest, facts.now_ms, association, attempt=asked.attempt)
     tx.save_claim(claim)
     log(tx, record.approval_id, "executed", facts.now_ms, leaseOwner=lease.owner, leaseEpoch=lease.epoch)
     gateway.on_step("dispatch.claim_saved")

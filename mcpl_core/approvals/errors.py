@@ -55,7 +55,7 @@ CODES: Final[dict[ApprovalCode, str]] = {
     "approval_batch_unsupported": "a write that needs an approval is the only call of its batch",
     "approval_canceled": "the run, or the run that it belongs to, was canceled",
     "approval_checkpoint_conflict": "the call is not the one that the checkpoint holds",
-    "approval_claim_conflict": "the call was claimed before, and what became of it is not known",
+    "approval_claim_conflict": "the call was begun before and is not settled, or there is no such claim to settle",
     "approval_command_conflict": "the command key was used for another decision, or by somebody else",
     "approval_configuration_mismatch": "the run is configured otherwise than when approval was asked for",
     "approval_expired": "the approval is over",

@@ -11,19 +11,20 @@ what came of it, and only a reconciliation clears it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from anyio import CancelScope
 
-from .claims import Claim, ClaimKey, Outcome, Receipt
+from .claims import Claim, ClaimKey, Outcome, Receipt, new_attempt
 from .clock import Clock
-from .errors import refuse
+from .errors import ApprovalError, ApprovalStorageError, refuse
 from .fields import integer
 from .records import arguments_digest
 from .store import ApprovalStore, Transaction
 
-__all__ = ("DEFAULT_RECEIPT_TTL_MS", "Idempotency", "live_receipt", "settled_receipt")
+__all__ = ("DEFAULT_RECEIPT_TTL_MS", "Idempotency", "live_receipt", "settled_receipt", "take_back")
 
 #: How long a receipt answers for its key: a day.
 DEFAULT_RECEIPT_TTL_MS: Final = 24 * 60 * 60 * 1000
@@ -69,18 +70,30 @@ class Idempotency:
                 key was used with other arguments.
             Exception: whatever ``operation`` raised.
         """
-        digest = arguments_digest(arguments)
+        digest, attempt = arguments_digest(arguments), new_attempt()
 
         def begin(tx: Transaction) -> Outcome | Claim:
             now = self._clock()
             known = settled_receipt(tx, key, digest, now)
             if known is not None:
                 return known.outcome
-            claim = Claim(key, digest, now)
+            claim = Claim(key, digest, now, attempt=attempt)
             tx.save_claim(claim)
             return claim
 
-        begun = await self._store.write(begin)
+        def free(tx: Transaction) -> None:
+            claim = tx.claim(key)
+            if claim is not None and claim.attempt == attempt:
+                tx.remove_claim(key)
+
+        try:
+            begun = await self._store.write(begin)
+        except ApprovalError:
+            raise
+        except BaseException:
+            # The claim may be there; that the operation did not begin is known.
+            await take_back(self._store, free)
+            raise
         if isinstance(begun, Outcome):
             return begun
         outcome = await operation()
@@ -129,6 +142,12 @@ class Idempotency:
     async def forget_expired(self) -> int:
         """Takes the receipts away that are over. Returns how many there were."""
         return await self._store.write(lambda tx: tx.remove_expired_receipts(self._clock()))
+
+
+async def take_back(store: ApprovalStore, work: Callable[[Transaction], None]) -> None:
+    """Frees what a claim held whose call was not begun, as far as the store can be reached."""
+    with CancelScope(shield=True), suppress(ApprovalStorageError):
+        await store.write(work)
 
 
 def live_receipt(tx: Transaction, key: ClaimKey, now_ms: int) -> Receipt | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpl_core.approvals import ClaimKey, Outcome, RunLease, reconcile
+from mcpl_core.approvals import ApprovalStorageError, ClaimKey, Outcome, RunLease, reconcile
 from mcpl_core.catalog import CallContext, CatalogMonitor, GateRequiredError
 from mcpl_core.catalog.peers.base import PeerResult
 from mcpl_core.catalog.profile import compile_schema
@@ -432,6 +433,93 @@ async def test_a_caller_that_is_cancelled_before_sending(tmp_path: Path) -> None
         assert (await host.kinds(record))[-1] == "released"
 
 
+class Cutting:
+    """A store that cancels whoever asks it, at one of its transactions."""
+
+    def __init__(self, store: Any, cut: Callable[[int], None]) -> None:
+        self._store = store
+        self._cut = cut
+        self.moments = 0
+
+    async def _do(self, operation: Any, work: Any) -> Any:
+        self._tell()
+        found = await operation(work)
+        self._tell()
+        return found
+
+    def _tell(self) -> None:
+        self.moments += 1
+        self._cut(self.moments)
+
+    async def write(self, work: Any) -> Any:
+        return await self._do(self._store.write, work)
+
+    async def read(self, work: Any) -> Any:
+        return await self._do(self._store.read, work)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("natively", [False, True])
+@pytest.mark.parametrize("moment", range(1, 7))
+async def test_a_caller_that_is_cancelled_at_any_transaction(
+    tmp_path: Path, moment: int, natively: bool, anyio_backend: Any
+) -> None:
+    """Before and after the claim, the last look and the outcome. Whatever happened, it happened once, and is known."""
+    if natively and "trio" in str(anyio_backend):
+        pytest.skip("a cancellation of asyncio's own")
+    async with host_at(tmp_path) as host:
+        lease, record = await host.approved()
+        scope = anyio.CancelScope()
+        task: list[asyncio.Task[Outcome]] = []
+
+        def cut(now: int) -> None:
+            if now == moment:
+                task[0].cancel() if natively else scope.cancel()
+
+        cutting = Cutting(host.store, cut)
+        other = Host(cutting, server=host.server)  # type: ignore[arg-type]
+        if natively:
+            task.append(asyncio.create_task(other.dispatch(lease)))
+            with pytest.raises(asyncio.CancelledError):
+                await task[0]
+        else:
+            with scope:
+                await other.dispatch(lease)
+        sent = len(host.server.calls)
+        assert await host.dispatch(lease) == DONE
+        assert len(host.server.calls) == 1
+        assert await host.receipted(record) is True
+        assert sent == (moment > (3 if natively else 4))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.spec("R-approvals-5")
+async def test_a_store_that_fails_after_the_claim_was_committed(tmp_path: Path, again: bool) -> None:
+    """Whether the claim is there is not known then; that nothing was sent is."""
+
+    class Failing(Cutting):
+        async def _do(self, operation: Any, work: Any) -> Any:
+            if self.moments and not again:
+                raise ApprovalStorageError("on purpose")
+            found = await operation(work)
+            self.moments += 1
+            if self.moments == 1:
+                raise ApprovalStorageError("on purpose")
+            return found
+
+    async with host_at(tmp_path) as host:
+        lease, record = await host.approved()
+        failing_host = Host(Failing(host.store, lambda moment: None), server=host.server)  # type: ignore[arg-type]
+        with pytest.raises(ApprovalStorageError):
+            await failing_host.dispatch(lease)
+        assert await host.claimed(record) is not again
+        if again:
+            assert await host.dispatch(lease) == DONE
+            assert (await host.kinds(record))[-4:] == ["executed", "released", "executed", "returned"]
+        assert len(host.server.calls) == again
+
+
 # The same call from two sides
 
 
@@ -508,17 +596,18 @@ async def test_an_answer_that_comes_when_somebody_has_settled_it(tmp_path: Path,
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    "change",
+    ("change", "again"),
     [
-        "approval_claim_conflict",
-        "agent_run_lease_lost",
-        "approval_canceled",
-        "approval_expired",
-        "approval_configuration_mismatch",
+        ("approval_claim_conflict", "committed"),
+        ("approval_claim_conflict", "unknown"),
+        ("agent_run_lease_lost", None),
+        ("approval_canceled", None),
+        ("approval_expired", None),
+        ("approval_configuration_mismatch", None),
     ],
 )
 @pytest.mark.spec("R-approvals-13")
-async def test_what_changed_while_the_scope_was_asked(tmp_path: Path, change: Any) -> None:
+async def test_what_changed_while_the_scope_was_asked(tmp_path: Path, change: Any, again: str | None) -> None:
     """A scope check may wait for anybody; meanwhile an operator may have proved that the call was not made."""
     asked, go_on = anyio.Event(), anyio.Event()
 
@@ -550,7 +639,9 @@ async def test_what_changed_while_the_scope_was_asked(tmp_path: Path, change: An
             )
             host.registrations[TOOL] = good
             # The same worker again, under the same lease: also that is another claim.
-            assert await host.dispatch(lease) == DONE
+            if again == "unknown":
+                host.server.answer = failing("mcp_timeout")
+            assert (await host.dispatch(lease)).effect_state == again
             requests = 1
         elif change == "agent_run_lease_lost":
             host.clock.now += LIFE * 10
@@ -563,8 +654,9 @@ async def test_what_changed_while_the_scope_was_asked(tmp_path: Path, change: An
         go_on.set()
     assert len(host.server.calls) == requests
     async with host_at(tmp_path) as host:
-        assert await host.receipted(record) is bool(requests) and not await host.claimed(record)
-        assert (await host.kinds(record))[-1] == "released"
+        assert await host.receipted(record) is (again == "committed")
+        assert await host.claimed(record) is (again == "unknown")
+        assert (await host.kinds(record))[-1] == ("unknown" if again == "unknown" else "released")
 
 
 # Idempotency keys

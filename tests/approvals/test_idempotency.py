@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpl_core.approvals import ApprovalError, ClaimKey, Outcome
+from mcpl_core.approvals import ApprovalError, ApprovalStorageError, ClaimKey, Idempotency, Outcome
 from mcpl_core.errors import InvalidValueError
 from tests.approvals.world import APPROVAL_ID, START, Host, host_at, refused, tool_call
 
@@ -164,6 +164,28 @@ async def test_a_caller_that_is_cancelled_when_the_result_is_there_keeps_it(tmp_
         later = Operation()
         assert await _once(host, later) == DONE
         assert later.count == 0
+
+
+@pytest.mark.anyio
+async def test_a_store_that_fails_after_the_key_was_claimed(tmp_path: Path) -> None:
+    class Failing:
+        def __init__(self, store: Any) -> None:
+            self.store = store
+            self.failed = False
+
+        async def write(self, work: Any) -> Any:
+            found = await self.store.write(work)
+            if not self.failed:
+                self.failed = True
+                raise ApprovalStorageError("on purpose")
+            return found
+
+    async with host_at(tmp_path) as host:
+        operation = Operation()
+        with pytest.raises(ApprovalStorageError):
+            await Idempotency(Failing(host.store), host.clock).execute_once(KEY, {"n": 1}, operation)  # type: ignore[arg-type]
+        assert operation.count == 0
+        assert await _once(host, operation) == DONE
 
 
 @pytest.mark.anyio

@@ -46,17 +46,14 @@ async def test_what_is_raised_comes_out() -> None:
 
 
 @pytest.mark.anyio
-async def test_who_is_cancelled_before_its_turn_has_done_nothing() -> None:
-    worker, held, late = StoreThread(), Held(), Held()
+async def test_who_is_cancelled_hands_nothing_over() -> None:
+    worker, held = StoreThread(), Held()
     with anyio.fail_after(LIMIT):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(worker.run, held)
-            await held.wait()
-            with anyio.CancelScope() as scope:
-                scope.cancel()
-                await worker.run(late)
-            held.go_on.set()
-        assert not late.begun.is_set()
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await worker.run(held)
+        assert await worker.run(lambda: 7) == 7
+        assert not held.begun.is_set()
         await worker.close(nothing)
 
 
@@ -98,6 +95,39 @@ async def test_a_task_that_asyncio_cancels_lets_nobody_in_between() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cancellation_that_is_under_way_loses_nothing_that_is_handed_over() -> None:
+    worker, held = StoreThread(), Held()
+    held.go_on.set()
+
+    async def cancelled() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await worker.run(held)
+
+    with anyio.fail_after(LIMIT):
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(cancelled())
+        await held.wait()
+        await worker.close(nothing)
+
+
+@pytest.mark.anyio
+async def test_many_who_wait_take_no_place_of_others() -> None:
+    worker, held = StoreThread(), Held()
+    async with anyio.create_task_group() as tasks:
+        with anyio.fail_after(LIMIT):
+            tasks.start_soon(worker.run, held)
+            for _ in range(60):
+                tasks.start_soon(worker.run, nothing)
+            await held.wait()
+            assert await anyio.to_thread.run_sync(lambda: 7) == 7
+            held.go_on.set()
+    await worker.close(nothing)
+
+
+@pytest.mark.anyio
 async def test_closing_comes_last_once_and_ends_the_thread() -> None:
     worker, held, ends = StoreThread(), Held(), []
     with anyio.fail_after(LIMIT):
@@ -110,7 +140,7 @@ async def test_closing_comes_last_once_and_ends_the_thread() -> None:
             await anyio.wait_all_tasks_blocked()
             assert ends == []
             with pytest.raises(ApprovalStorageError):
-                await anyio.to_thread.run_sync(worker._begin, nothing)
+                await worker.run(nothing)
             held.go_on.set()
         assert ends == ["first"]
         assert held.thread is not None
