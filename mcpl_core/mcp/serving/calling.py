@@ -111,7 +111,7 @@ class CallRunner:
             outcome = Failed(exc)
         outcome = await self.chain.after(call, outcome, self.call, self.report)
         if isinstance(outcome, Ask):
-            return failed_call(nobody_to_ask(call.name, "it"))
+            return failed_call(nobody_to_ask(call.name, "it", "gave no result"))
         if isinstance(outcome, Deny):
             return failed_call(outcome.reason)
         if isinstance(outcome, Failed):

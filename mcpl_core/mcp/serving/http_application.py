@@ -17,8 +17,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from .call import LOCAL_PRINCIPAL, call_here
-from .calling import contained
+from .authenticating import discreet
+from .call import LOCAL_PRINCIPAL
 from .http_policy import HttpPolicy, HttpRefusal, IncomingRequest
 
 __all__ = ("PEER", "HttpApplication")
@@ -51,7 +51,7 @@ class HttpApplication:
     ) -> None:
         self._manager = manager
         self._policy = policy
-        self._authenticate = authenticate
+        self._authenticate = None if authenticate is None else discreet(authenticate)
         self._timeout = timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,10 +74,9 @@ class HttpApplication:
             return LOCAL_PRINCIPAL
         try:
             with anyio.fail_after(self._timeout):
-                principal = await contained(call_here, self._authenticate, request)
+                principal = await self._authenticate(request)
         except Exception as exc:
-            # Its text may hold what the request had to prove.
-            _logger.error("authenticate failed: %s", type(exc).__name__)
+            _logger.error("authenticate failed: %s", str(exc) or type(exc).__name__)
             return _FAILED
         # True and False are what a predicate says that only lets in, or does not.
         if principal is True:

@@ -15,6 +15,7 @@ import anyio
 from ...connection import McplConnection
 from ...listening import ConnectionListener
 from .answers import Answers
+from .authenticating import discreet
 from .call import LOCAL_PRINCIPAL, Peer
 from .endpoints import ConnectionEndpoint
 from .listening import ListeningEndpoint
@@ -39,6 +40,8 @@ class WebSocketEndpoint(ListeningEndpoint):
 
     def __init__(self, port: int, *, host: str = "127.0.0.1", path: str = "/mcp", **options: Any) -> None:
         super().__init__(port, host, path)
+        if callable(authenticate := options.get("authenticate")):
+            options["authenticate"] = discreet(authenticate)
         scheme = "wss" if options.get("ssl") is not None else "ws"
         name = f"[{host}]" if ":" in host else host
         self._listener: ConnectionListener[McplConnection] = McplConnection.listen(

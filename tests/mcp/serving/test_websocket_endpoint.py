@@ -85,6 +85,22 @@ async def test_an_authenticate_that_only_lets_in_knows_nobody() -> None:
         assert await who(client) == "local over websocket"
 
 
+async def test_an_authenticate_that_fails_ends_nothing_and_tells_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    def authenticate(request: Any) -> Any:
+        if request.token == "broken":
+            raise ValueError("CANARY")
+        if request.token == "leaving":
+            raise SystemExit("CANARY")
+        return "ann"
+
+    async with served(authenticate=authenticate) as handle:
+        for token in ("broken", "leaving"):
+            assert await refused(handle, Authorization=f"Bearer {token}") == 500
+        async with dialled(handle) as client:
+            assert await who(client) == "ann over websocket"
+    assert "CANARY" not in caplog.text
+
+
 async def test_closing_ends_every_connection() -> None:
     async with served() as handle, dialled(handle) as client:
         await who(client)
