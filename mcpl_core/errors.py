@@ -267,18 +267,34 @@ class TransportError(McplError):
         return self.detail
 
 
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def _last_words(stderr: str) -> str:
+    """What the last traceback ends with, which is what a person looks for; without one, all of it."""
+    lines = stderr.strip().splitlines()
+    starts = [number for number, line in enumerate(lines) if _TRACEBACK in line]
+    if not starts:
+        return stderr.strip()
+    # In a group of exceptions each line has the same margin.
+    margin = lines[starts[-1]].partition(_TRACEBACK)[0]
+    rest = [line.removeprefix(margin) for line in lines[starts[-1] + 1 :] if line.startswith(margin)]
+    return "\n".join(line for line in rest if line.strip() and not line.startswith(" ")) or stderr.strip()
+
+
 class ProcessExitedError(TransportError):
     """A child process ended, and its connection with it.
 
     Attributes:
         command: the program that was started (its first word only).
         returncode: exit status, or minus the signal number.
-        stderr: the last lines of its standard error.
+        stderr: the last lines of its standard error. The message has of a Python traceback only the end.
     """
 
     def __init__(self, command: str, returncode: int, stderr: str = "") -> None:
         how = f"was killed by signal {-returncode}" if returncode < 0 else f"exited with status {returncode}"
-        super().__init__(f"{command} {how}" + (f"; its last words: {stderr.strip()}" if stderr.strip() else ""))
+        words = _last_words(stderr)
+        super().__init__(f"{command} {how}" + (f"; its last words: {words}" if words else ""))
         self.args = (command, returncode, stderr)
         self.command = command
         self.returncode = returncode

@@ -47,6 +47,13 @@ from mcpl_core.errors import (
     rpc_error,
 )
 
+TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    go()\n'
+GROUP = (
+    "  + Exception Group Traceback (most recent call last):\n  |   File x\n  | ExceptionGroup: one\n"
+    "  +-+---------------- 1 ----------------\n"
+    "    | Traceback (most recent call last):\n    |   File y\n    | ValueError: deep\n    +-----------------\n"
+)
+
 #: An error of each kind, its facts, and words that its sentence must hold.
 EXAMPLES: list[tuple[McplError, dict[str, Any], list[str]]] = [
     (McplError("any"), {}, ["any"]),
@@ -71,6 +78,19 @@ EXAMPLES: list[tuple[McplError, dict[str, Any], list[str]]] = [
     (TransportError("reset"), {"detail": "reset"}, ["reset"]),
     (ProcessExitedError("cmd", 3), {"command": "cmd", "returncode": 3, "stderr": ""}, ["cmd", "status 3"]),
     (ProcessExitedError("cmd", -9, "oops\n"), {"returncode": -9, "stderr": "oops\n"}, ["signal 9", "oops"]),
+    (
+        ProcessExitedError(
+            "cmd", 1, f"ready\n{TRACEBACK}KeyError: 'a'\n\nIt came of:\n\n{TRACEBACK}OSError: b\n  more\nbye\n"
+        ),
+        {"returncode": 1},
+        ["status 1; its last words: OSError: b\nbye"],
+    ),
+    (
+        ProcessExitedError("cmd", 1, GROUP),
+        {"stderr": GROUP},
+        ["status 1; its last words: ValueError: deep"],
+    ),
+    (ProcessExitedError("cmd", 1, TRACEBACK), {}, ['File "a.py", line 1']),
     (WebSocketClosedError(1006), {"close_code": 1006, "close_reason": ""}, ["1006"]),
     (WebSocketClosedError(1008, "policy"), {"close_code": 1008, "close_reason": "policy"}, ["1008", "policy"]),
     (UpgradeRefusedError("refused"), {"status": None, "location": None, "detail": "refused"}, ["refused"]),

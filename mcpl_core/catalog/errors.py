@@ -88,7 +88,7 @@ EffectState = Literal["not_started", "committed", "unknown"]
 
 class CatalogError(McplError):
     """The boundary refused. The text is the same for every code; nothing of the peer is in it, and no other exception
-    hangs on it.
+    hangs on it. A traceback shows the code as a note.
 
     Attributes:
         code: one of ``CODES``.
@@ -97,6 +97,7 @@ class CatalogError(McplError):
     def __init__(self, code: CatalogCode) -> None:
         super().__init__(code)
         self.code: CatalogCode = code
+        self.add_note(f"code: {code}")
 
     def __str__(self) -> str:
         return "the tool boundary refused the operation"

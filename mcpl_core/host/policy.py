@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Final, Self
 
 from ..capabilities import EXTENSION_PATHS, VOCABULARY, Vocabulary
@@ -93,7 +94,7 @@ class HostPolicy:
     def __post_init__(self) -> None:
         for index, rule in enumerate(self.rules):
             for pattern in ineffective_patterns(rule.allow, rule.deny, self.vocabulary):
-                hint = "; extend the policy's vocabulary with it" if pattern in EXTENSION_PATHS else ""
+                hint = _hint(pattern, self.vocabulary)
                 raise InvalidValueError("ineffective_pattern", f"{pattern} matches no path{hint}", f"$.rules[{index}]")
 
     @classmethod
@@ -232,3 +233,14 @@ def _names(patterns: tuple[str, ...], name: str) -> bool:
 
 def _texts(value: str | Iterable[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _hint(pattern: str, vocabulary: Vocabulary) -> str:
+    """What whoever wrote it may have meant."""
+    if pattern in EXTENSION_PATHS:
+        return "; extend the policy's vocabulary with it"
+    if below := [path for path in vocabulary if path.startswith(f"{pattern}.")]:
+        return f"; it is a parent: name what is below it, like {below[0]}"
+    if near := get_close_matches(pattern, vocabulary.paths, n=1, cutoff=0.5):
+        return f"; is {near[0]} meant?"
+    return f"; the paths are {', '.join(vocabulary.paths)}"

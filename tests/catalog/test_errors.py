@@ -16,6 +16,7 @@ def test_the_text_is_the_same_for_every_code() -> None:
     assert len({str(CatalogError(code)) for code in CODES}) == 1
     assert issubclass(CatalogError, McplError)
     assert repr(CatalogError("mcp_timeout")) == "CatalogError('mcp_timeout')"
+    assert CatalogError("mcp_timeout").__notes__ == ["code: mcp_timeout"]
 
 
 def test_every_code_comes_up_somewhere() -> None:

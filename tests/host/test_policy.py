@@ -63,6 +63,22 @@ def test_rules_hold_for_the_servers_that_they_name() -> None:
     assert not PolicyRule(servers=("a*",)).concerns("bac")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("pushEvent", "; is pushEvents meant?"),
+        ("push", "; is pushEvents meant?"),
+        ("channels", "; it is a parent: name what is below it, like channels.register"),
+        ("stateUpdate", "; extend the policy's vocabulary with it"),
+        ("zzz", f"; the paths are {', '.join(CAPABILITY_PATHS)}"),
+    ],
+)
+def test_what_may_have_been_meant(pattern: str, hint: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        HostPolicy.allow(pattern)
+    assert caught.value.detail == f"{pattern} matches no path{hint}"
+
+
 @pytest.mark.parametrize("pattern", ["channels", "channels.**", "contextHooks.*", "stateUpdate", "Tools", ""])
 def test_an_entry_that_can_have_no_effect_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
