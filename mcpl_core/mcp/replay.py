@@ -176,6 +176,10 @@ class Replay:
             raise InvalidValueError("replay_policy", f"a policy is {' or '.join(_POLICIES)}", "$.policy")
         if not isinstance(self.tools, Mapping) or not all(isinstance(t, ToolReplay) for t in self.tools.values()):
             raise InvalidValueError("replay_tools", "tools are a mapping of names to declarations", "$.tools")
+        if not all(isinstance(name, str) for name in self.tools):
+            raise InvalidValueError("replay_tools", "the name of a tool is text", "$.tools")
+        if self.on_record is not None and not callable(self.on_record):
+            raise InvalidValueError("replay_on_record", "a function is needed", "$.on_record")
         object.__setattr__(self, "tools", MappingProxyType(dict(self.tools)))
 
     @classmethod

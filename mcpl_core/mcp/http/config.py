@@ -90,9 +90,12 @@ def read_config(transport: HttpTransport | GatewayTransport, options: Mapping[st
     carrier = options["carrier"]
     if carrier is not None and not callable(carrier):
         raise InvalidValueError("carrier", "a function that makes the carrier is needed")
-    info = options["client_info"]
-    if not all(isinstance(info.get(name), str) for name in ("name", "version")):
+    _check_numbers(options)
+    info, handlers = options["client_info"], options["handlers"] or {}
+    if not isinstance(info, Mapping) or not all(isinstance(info.get(name), str) for name in ("name", "version")):
         raise InvalidValueError("client_info", "a client has a name and a version")
+    if not isinstance(handlers, Mapping) or not all(callable(handler) for handler in handlers.values()):
+        raise InvalidValueError("handlers", "handlers are a mapping of methods to functions")
     credentials = None
     if isinstance(transport, GatewayTransport):
         credentials = (transport.credentials, transport.credential_request)
@@ -111,8 +114,16 @@ def read_config(transport: HttpTransport | GatewayTransport, options: Mapping[st
         carrier=carrier,
         timing=options["timing"] or Timing(),
         max_message_bytes=options["max_message_bytes"] or DEFAULT_MAX_MESSAGE_BYTES,
-        handlers=dict(options["handlers"] or {}),
+        handlers=dict(handlers),
     )
+
+
+def _check_numbers(options: Mapping[str, Any]) -> None:
+    timeout, limit = options["timeout"], options["max_message_bytes"]
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
+        raise InvalidValueError("timeout", "a time in seconds above 0, or nothing, is needed")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise InvalidValueError("max_message_bytes", "a number of bytes from 1, or nothing, is needed")
 
 
 def read_sdk(sdk: Any = None) -> Sdk:

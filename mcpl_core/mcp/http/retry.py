@@ -10,8 +10,10 @@ share one count, one total of waiting and one deadline.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
@@ -21,6 +23,9 @@ __all__ = ("Jitter", "RetryKind", "RetryReport", "RetrySeries", "RetrySettings",
 
 #: ``equal``: half of the delay and up to as much again by chance; ``full``: anything up to the delay; ``none``.
 Jitter = Literal["equal", "full", "none"]
+
+#: No setting is more: an int may be too large for a float.
+_MOST = sys.float_info.max
 
 #: Why there is another attempt: HTTP 429, a failure without an answer, or the policy of a caller's own carrier.
 RetryKind = Literal["throttle", "network", "adapter"]
@@ -87,10 +92,12 @@ class RetrySettings:
             value = getattr(self, name)
             if value is None and name in ("max_delay", "max_elapsed"):
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= _MOST:
                 raise InvalidValueError(name, f"a number from {least} is needed", f"$.{name}")
         if self.jitter not in ("equal", "full", "none"):
             raise InvalidValueError("jitter", "jitter is equal, full or none", "$.jitter")
+        if self.on_retry is not None and not callable(self.on_retry):
+            raise InvalidValueError("on_retry", "a function is needed", "$.on_retry")
 
     @classmethod
     def read(cls, value: RetrySettings | Mapping[str, Any] | bool) -> RetrySettings | None:
@@ -186,6 +193,9 @@ def parse_retry_after(value: str | None, now: float) -> float | None:
         return float(text) if len(text) <= 10 else math.inf
     try:
         when = parsedate_to_datetime(text)
+        if when.tzinfo is None:
+            # The oldest of the three forms of a date names no zone; all of them are in UTC.
+            when = when.replace(tzinfo=UTC)
         return max(when.timestamp() - now, 0.0)
     except (TypeError, ValueError, IndexError, OverflowError):
         return None

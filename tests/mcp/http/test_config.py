@@ -56,6 +56,17 @@ def test_what_a_gateway_says() -> None:
         ({"retry_on_throttle": {"tries": 3}}, "unknown_member"),
         ({"replay": {"tool": {}}}, "unknown_member"),
         ({"sdk": object()}, "sdk"),
+        ({"client_info": 5}, "client_info"),
+        ({"handlers": 5}, "handlers"),
+        ({"handlers": {"ping": 5}}, "handlers"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"timeout": "5"}, "timeout"),
+        ({"timeout": True}, "timeout"),
+        ({"max_message_bytes": 0}, "max_message_bytes"),
+        ({"max_message_bytes": 1.5}, "max_message_bytes"),
+        ({"replay": {"on_record": 5}}, "replay_on_record"),
+        ({"replay": {"tools": {5: {}}}}, "replay_tools"),
     ],
 )
 def test_what_makes_no_sense(given: dict[str, Any], code: str) -> None:

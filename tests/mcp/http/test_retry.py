@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import pytest
@@ -134,6 +135,16 @@ def test_both_forms_of_retry_after(value: str | None, seconds: float | None) -> 
     assert parse_retry_after(value, WHEN) == seconds
 
 
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the time zone of a process cannot be set here")
+def test_a_date_without_a_zone_is_in_utc_wherever_this_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "America/New_York")
+        time.tzset()
+        found = parse_retry_after("Sun Nov  6 08:49:42 1994", WHEN)
+    time.tzset()
+    assert found == 5.0
+
+
 @given(st.text(max_size=40))
 @settings(max_examples=200, deadline=None)
 def test_no_header_is_too_strange(value: str) -> None:
@@ -154,6 +165,8 @@ def test_no_header_is_too_strange(value: str) -> None:
         ({"max_delay": "1"}, "max_delay"),
         ({"max_elapsed": -0.1}, "max_elapsed"),
         ({"jitter": "some"}, "jitter"),
+        ({"max_wait": 10**400}, "max_wait"),
+        ({"on_retry": "print"}, "on_retry"),
         ({"maxAttempts": 3}, "unknown_member"),
     ],
 )
