@@ -43,7 +43,8 @@ def checked_headers(headers: object) -> dict[str, str]:
             raise InvalidValueError("header", "the name of a header is a token")
         if not isinstance(value, str) or not _VALUE.fullmatch(value):
             raise InvalidValueError("header", f"the value of {name} holds what no header may hold")
-        found[name.lower()] = value
+        # Blanks around a value are no part of it (RFC 9110, 5.5).
+        found[name.lower()] = value.strip(" \t")
     return found
 
 

@@ -20,12 +20,15 @@ from ..replay import REFUSED_BEFORE_EXECUTION, Permission
 from ..transports import Consent, CredentialProvider, CredentialRequest, HttpRequest, RequestHook
 from .errors import RedirectRefusedError
 from .exchange import exchange_of
-from .headers import checked_headers, origin_of, redirect_origin
+from .headers import checked_headers, origin_of, redirect_origin, refuse_reserved
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = ("SigningTransport",)
+
+#: Of what stands in headers: each character one byte, of those that RFC 9110 allows.
+_ENCODING = "latin-1"
 
 
 class SigningTransport(httpx2.AsyncBaseTransport):
@@ -95,8 +98,8 @@ class SigningTransport(httpx2.AsyncBaseTransport):
         if exchange is not None:
             exchange.leave()
         # A copy of the text: what nobody touches goes out byte for byte as it was.
-        headers = httpx2.Headers(request.headers.raw)
-        headers.update({**self._headers, **await self._vended()})
+        headers = httpx2.Headers(request.headers.raw, encoding=_ENCODING)
+        headers.update(httpx2.Headers({**self._headers, **await self._vended()}, encoding=_ENCODING))
         url = str(request.url)
         if self._hook is not None:
             await self._hooked(self._hook, HttpRequest(request.method, url, dict(headers.items()), body), headers)
@@ -124,7 +127,7 @@ class SigningTransport(httpx2.AsyncBaseTransport):
         try:
             vended = await provider(wanted)
             if not isinstance(vended, Consent):
-                vended = checked_headers(vended)
+                vended = refuse_reserved(vended)
         except Exception as exc:
             # What the provider raised may hold what it read; its class has to do.
             failed = CredentialsUnavailableError(wanted.service)

@@ -22,7 +22,7 @@ from mcp.shared.inbound import (
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ...errors import LocalProtocolError
+from ...errors import LocalProtocolError, UnencodableError
 
 __all__ = ("Stamp", "is_modern")
 
@@ -64,22 +64,23 @@ class Stamp:
         Raises:
             LocalProtocolError: the tool's schema asks for headers in a way that the protocol forbids; such a tool must
                 not be called.
+            UnencodableError: a name or an argument that belongs into a header holds a lone surrogate.
         """
         headers = {MCP_PROTOCOL_VERSION_HEADER: self.version}
         if not self.modern:
             return headers
-        headers[MCP_METHOD_HEADER] = method
+        headers[MCP_METHOD_HEADER] = _encoded(method)
         params = params or {}
         name = params.get(NAME_BEARING_METHODS.get(method, ""))
         if not isinstance(name, str):
             return headers
-        headers[MCP_NAME_HEADER] = encode_header_value(name)
+        headers[MCP_NAME_HEADER] = _encoded(name)
         if method == "tools/call" and name in self._mirrored:
             mirrored = self._mirrored[name]
             if mirrored is None:
                 raise LocalProtocolError(f"the input schema of {name} asks for headers that no tool may ask for")
             arguments = params.get("arguments")
-            headers |= mcp_param_headers(mirrored, arguments if isinstance(arguments, Mapping) else {})
+            headers |= _mirrors(mirrored, arguments if isinstance(arguments, Mapping) else {})
         return headers
 
     def learn(self, result: Mapping[str, Any]) -> None:
@@ -92,3 +93,19 @@ class Stamp:
                 schema = tool.get("inputSchema")
                 valid = find_invalid_x_mcp_header(schema) is None
                 self._mirrored[name] = x_mcp_header_map(schema) if valid else None
+
+
+def _encoded(value: str) -> str:
+    try:
+        return encode_header_value(value)
+    except UnicodeEncodeError:
+        pass
+    raise UnencodableError("a lone surrogate has no form in a header")
+
+
+def _mirrors(mirrored: dict[tuple[str, ...], str], arguments: Mapping[str, Any]) -> dict[str, str]:
+    try:
+        return mcp_param_headers(mirrored, arguments)
+    except UnicodeEncodeError:
+        pass
+    raise UnencodableError("a lone surrogate has no form in a header")

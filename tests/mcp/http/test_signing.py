@@ -13,6 +13,7 @@ from mcpl_core.errors import InvalidValueError
 from mcpl_core.mcp.errors import ConsentRequiredError, CredentialsUnavailableError
 from mcpl_core.mcp.http import RedirectRefusedError
 from mcpl_core.mcp.http.exchange import EXCHANGE_KEY, CallLog, Exchange
+from mcpl_core.mcp.http.headers import checked_headers
 from mcpl_core.mcp.http.retry import RetrySeries, RetrySettings
 from mcpl_core.mcp.http.retrying import RetryingTransport
 from mcpl_core.mcp.http.signing import SigningTransport
@@ -266,3 +267,27 @@ async def test_closing_closes_what_is_inside() -> None:
     async with SigningTransport(inner, {}) as transport:
         await transport.aclose()
     assert inner.closed == 2
+
+
+@pytest.mark.parametrize("value", ["h\xe9t\xe9", "\xc3\xa9", " a\tb\t"])
+async def test_a_value_is_sent_byte_by_byte_without_blanks_around_it(value: str) -> None:
+    async def hook(request: HttpRequest) -> Mapping[str, str]:
+        assert (request.headers["x-static"], request.headers["x-vended"]) == (value.strip(), value.strip())
+        return {"x-hook": value}
+
+    inner = Inner(200)
+    static = checked_headers({"x-static": value})
+    transport = SigningTransport(inner, static, hook, (Provider({"x-vended": value}), WANTED))
+    await transport.handle_async_request(post())
+    sent = dict(inner.requests[0].headers.raw)
+    for name in (b"x-static", b"x-vended", b"x-hook"):
+        assert sent[name] == value.strip().encode("latin-1")
+
+
+async def test_a_provider_vends_no_header_of_the_protocol() -> None:
+    inner = Inner(200)
+    transport = SigningTransport(inner, {}, None, (Provider({"Content-Length": CANARY}), WANTED))
+    with pytest.raises(CredentialsUnavailableError) as caught:
+        await transport.handle_async_request(post())
+    assert inner.requests == []
+    assert CANARY not in whole(caught.value)

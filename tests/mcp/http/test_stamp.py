@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpl_core.errors import LocalProtocolError
+from mcpl_core.errors import LocalProtocolError, UnencodableError
 from mcpl_core.mcp.http.stamp import Stamp, is_modern
 
 INFO = {"name": "n", "version": "1"}
@@ -92,3 +92,22 @@ def test_in_the_handshake_era_no_schema_asks_for_headers() -> None:
     stamp = Stamp("2025-11-25", INFO, {})
     stamp.learn({"tools": [tool("bad", x={"type": "object", "x-mcp-header": "X"})]})
     assert stamp.headers("tools/call", {"name": "bad"}) == {"mcp-protocol-version": "2025-11-25"}
+
+
+def test_a_method_that_no_header_can_hold_is_coded() -> None:
+    assert Stamp("2026-07-28", INFO, {}).headers("größe", None)["mcp-method"] == "=?base64?Z3LDtsOfZQ==?="
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("\ud800", None),
+        ("tools/call", {"name": "\ud800"}),
+        ("tools/call", {"name": "t", "arguments": {"region": "\ud800"}}),
+    ],
+)
+def test_lone_surrogates_have_no_form_in_a_header(method: str, params: Any) -> None:
+    stamp = Stamp("2026-07-28", INFO, {})
+    stamp.learn({"tools": [tool("t", region={"type": "string", "x-mcp-header": "Region"})]})
+    with pytest.raises(UnencodableError):
+        stamp.headers(method, params)
