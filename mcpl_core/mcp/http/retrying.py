@@ -71,7 +71,11 @@ class RetryingTransport(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
             if response.status_code != 429 or not replayable:
                 return response
-            wait = self._next_wait(exchange, request, response)
+            try:
+                wait = self._next_wait(exchange, request, response)
+            except Exception:
+                await response.aclose()
+                raise
             if wait is None:
                 return response
             await response.aclose()

@@ -206,3 +206,15 @@ async def test_carriers_find_the_series_of_a_request() -> None:
     found = exchange_of(inner.requests[0])
     assert found is not None and found.log.series.attempts == 1
     assert exchange_of(post()) is None
+
+
+async def test_the_refused_answer_is_closed_when_nobody_can_be_told_of_it() -> None:
+    def fail(report: RetryReport) -> None:
+        raise LookupError
+
+    body = Body()
+    settings = RetrySettings(on_retry=fail)
+    transport = RetryingTransport(Inner(httpx2.Response(429, stream=body)), settings, FakeTime().timing)
+    with pytest.raises(LookupError):
+        await transport.handle_async_request(post())
+    assert body.closed
