@@ -89,6 +89,8 @@ class Channel:
         self._ids = count(_FIRST_ID)
         self._waiting: dict[int | str, _Waiting] = {}
         self._callbacks: list[Callable[[str, Any], None]] = []
+        #: The server's requests that are being handled, by type and id: 1 is not "1".
+        self._asked: dict[tuple[type, int | str], anyio.CancelScope] = {}
         self._to_sdk: MemoryObjectSendStream[SessionMessage | Exception]
         self.for_sdk: MemoryObjectReceiveStream[SessionMessage | Exception]
         self._to_sdk, self.for_sdk = anyio.create_memory_object_stream[SessionMessage | Exception](16)
@@ -151,6 +153,11 @@ class Channel:
     def _notified(self, method: str, params: Any) -> None:
         if method == "notifications/progress" and isinstance(params, dict):
             self.on_progress(params)
+        elif method == "notifications/cancelled" and isinstance(params, dict):
+            id = params.get("requestId")
+            scope = self._asked.get((type(id), id)) if isinstance(id, int | str) else None
+            if scope is not None:
+                scope.cancel()
         for callback in tuple(self._callbacks):
             try:
                 callback(method, params)
@@ -168,7 +175,19 @@ class Channel:
         return remove
 
     async def _answer(self, id: int | str, method: str, params: Any) -> None:
-        answer: JSONRPCMessage
+        """Answers a request of the server's, unless the server takes it back."""
+        key = (type(id), id)
+        with anyio.CancelScope() as scope:
+            self._asked[key] = scope
+            try:
+                answer = await self._answer_of(id, method, params)
+            finally:
+                if self._asked.get(key) is scope:
+                    del self._asked[key]
+        if not scope.cancelled_caught:
+            await self._deliver(answer, {})
+
+    async def _answer_of(self, id: int | str, method: str, params: Any) -> JSONRPCMessage:
         handler = self._handlers.get(method)
         try:
             if handler is not None:
@@ -178,12 +197,11 @@ class Channel:
             else:
                 raise RpcError(ERR_METHOD_NOT_FOUND, "Method not found")
             self._check(encode_response(id, result))
-            answer = JSONRPCResponse(jsonrpc="2.0", id=id, result=result)
+            return JSONRPCResponse(jsonrpc="2.0", id=id, result=result)
         except RpcError as exc:
-            answer = self._refusal(id, exc)
+            return self._refusal(id, exc)
         except Exception:
-            answer = self._refusal(id, RpcError(ERR_INTERNAL_ERROR, "Internal error"))
-        await self._deliver(answer, {})
+            return self._refusal(id, RpcError(ERR_INTERNAL_ERROR, "Internal error"))
 
     def _refusal(self, id: int | str, exc: RpcError) -> JSONRPCError:
         shown = {} if exc.data is None else {"data": exc.data}

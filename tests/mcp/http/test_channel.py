@@ -334,3 +334,30 @@ async def test_the_sdk_s_tasks_know_whose_message_they_carry(caplog: pytest.LogC
     assert "canary" not in caplog.text
     made._to_sdk.close()
     made.for_sdk.close()
+
+
+@pytest.mark.parametrize(("taken_back", "answered"), [(9, False), ("9", True), (None, True), ([], True), (True, True)])
+@pytest.mark.spec("R-mcphttp-26")
+async def test_a_request_that_the_server_takes_back_is_not_answered(taken_back: Any, answered: bool) -> None:
+    began, go_on, ended = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def elicit(params: Any) -> dict[str, Any]:
+        began.set()
+        try:
+            await go_on.wait()
+        finally:
+            ended.set()
+        return {"answered": True}
+
+    async with channel(elicitation__create=elicit) as ends:
+        with anyio.fail_after(5):
+            await ends.say(JSONRPCRequest(jsonrpc="2.0", id=9, method="elicitation/create"))
+            await began.wait()
+            params = {"requestId": taken_back}
+            await ends.say(JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params=params))
+            await anyio.wait_all_tasks_blocked()
+            assert ended.is_set() is not answered
+            go_on.set()
+            await ends.say(JSONRPCRequest(jsonrpc="2.0", id=10, method="ping"))
+            ids = {(await ends.sent()).id for _ in range(2 if answered else 1)}
+            assert ids == ({9, 10} if answered else {10})
