@@ -157,6 +157,11 @@ class Exchange:
         """What is known of the call when the present attempt was not sent."""
         return "no-response" if self.sent_before else "not-sent"
 
+    @property
+    def is_notice(self) -> bool:
+        """Whether it carries a message that nobody answers."""
+        return self.id is None and self.method not in ("GET", "DELETE")
+
     def leave(self) -> None:
         """What was sent so far is past; the next has not been sent."""
         self.sent_before = self.sent_before or self.sent

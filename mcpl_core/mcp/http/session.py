@@ -53,6 +53,9 @@ __all__ = ("HttpSession", "http_session")
 _MODES = {"auto": "auto", "handshake": "legacy", "modern": "auto"}
 #: Seconds that reaching the server may take. How long an answer may take is the request's own matter.
 _CONNECT_TIMEOUT = 30.0
+#: A request that waits for its answer has a connection of its own. How many there are is the caller's matter; one that
+#: had to wait for a connection would fail without having been sent, and nobody could be told that it was given up.
+_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 #: The SDK says that a client has a capability when it has the callback for it.
 _CALLBACKS = {
     "elicitation/create": "elicitation_callback",
@@ -209,12 +212,16 @@ class HttpSession:
         status: int | None = None
         kind: TerminateKind = "timed-out"
         error: str | None = None
-        with anyio.move_on_after(timeout):
-            kind, status, error = await self._end_remote()
-        spent = clock() - began
-        known = outcome_of_status(status, spent) if status is not None else None
-        self._outcome = known or TerminateOutcome(kind, spent, None, error)
-        await self.aclose()
+        try:
+            with anyio.move_on_after(timeout):
+                kind, status, error = await self._end_remote()
+            spent = clock() - began
+            known = outcome_of_status(status, spent) if status is not None else None
+            self._outcome = known or TerminateOutcome(kind, spent, None, error)
+        finally:
+            # Whatever came of it, a cancellation included.
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
         return self._outcome
 
     async def _end_remote(self) -> tuple[TerminateKind, int | None, str | None]:
@@ -412,10 +419,10 @@ def _stack(config: HttpConfig, spawn: Spawn) -> WatchingTransport:
 
 
 def _network(url: str) -> httpx2.AsyncBaseTransport:
-    if url.startswith("https:"):
-        return httpx2.AsyncHTTPTransport()
+    if url.lower().startswith("https:"):
+        return httpx2.AsyncHTTPTransport(limits=_LIMITS)
     # No redirect leads from here to TLS. A context that trusts nobody spares reading the system's certificates.
-    return httpx2.AsyncHTTPTransport(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    return httpx2.AsyncHTTPTransport(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), limits=_LIMITS)
 
 
 def _object(value: Any) -> dict[str, Any]:

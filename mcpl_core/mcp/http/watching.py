@@ -11,13 +11,14 @@ was observed here.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import httpx2
 
-from ...errors import MalformedMessageError, McplError, TransportError
+from ...errors import MalformedMessageError, McplError, RemoteProtocolError, TransportError
 from ...wire.messages import (
     Failure,
     Id,
@@ -29,8 +30,10 @@ from ...wire.messages import (
     encode_response,
 )
 from ..replay import Watched
+from .bodies import decoded_pieces, read_body, read_error_body
 from .events import EventReader
 from .exchange import EXCHANGE_KEY, CallLog, Exchange, Timing
+from .following import Follower, is_event_stream
 from .headers import redirect_origin
 from .retry import RetrySeries, RetrySettings, parse_retry_after
 
@@ -48,8 +51,10 @@ _ERROR_LIMIT = 1024 * 1024
 _NEGOTIATION = frozenset({"initialize", "server/discover"})
 #: Statuses that say nothing about what a server speaks.
 _NOT_NOW = frozenset({429, 503})
-#: Seconds for which a stream may stay open after its answer.
-_LINGER = 1.0
+#: Seconds that a notification may take. The SDK sends nothing else meanwhile.
+_NOTICE_BOUND = 30.0
+#: An id of a session (MCP 2025-11-25, session management).
+_SESSION_ID = re.compile(r"[\x21-\x7e]+")
 #: An answer to a request of the server's, as a method.
 _ANSWER = "answer"
 #: Messages that may overtake others, so that a server that is slow to take them holds up nothing.
@@ -97,6 +102,7 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         self._timing = timing
         self._limit = limit
         self._spawn = spawn
+        self._follower = Follower(self._resume, timing, limit)
         self._open: dict[Id, Exchange] = {}
         self.session_id: str | None = None
         self.watched = Watched()
@@ -146,12 +152,15 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(202)
         if exchange.aborted:
             return httpx2.Response(_NO_STATUS)
-        with anyio.CancelScope() as scope:
+        response = httpx2.Response(_NO_STATUS)
+        with anyio.move_on_after(_NOTICE_BOUND if exchange.is_notice else None) as scope:
             exchange.scope = scope
             response = await self._attempt(request, exchange)
         exchange.scope = None
         if scope.cancelled_caught:
-            return httpx2.Response(_NO_STATUS)
+            if exchange.id is not None:
+                return response  # given up
+            exchange.failure = TransportError(f"it was not taken within {_NOTICE_BOUND:.0f} s")
         self._conclude(exchange)
         return response
 
@@ -159,8 +168,12 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         forwarded = _forwarded(request, exchange)
         try:
             response = await self._inner.handle_async_request(forwarded)
-            self._note(exchange, forwarded, response)
-            return await self._observed(exchange, response)
+            try:
+                self._note(exchange, forwarded, response)
+            except RemoteProtocolError:
+                await response.aclose()
+                raise
+            return await self._observed(forwarded, exchange, response)
         except McplError as exc:
             exchange.failure = exc
         except Exception as exc:
@@ -202,65 +215,76 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         if response.has_redirect_location:
             exchange.location = redirect_origin(str(request.url), response.headers["location"])
         if exchange.method == "initialize" and response.is_success:
-            self.session_id = response.headers.get(SESSION_HEADER) or None
+            issued = response.headers.get(SESSION_HEADER) or None
+            if issued is not None and not _SESSION_ID.fullmatch(issued):
+                raise RemoteProtocolError("the id that the server gave the session is none")
+            self.session_id = issued
 
-    async def _observed(self, exchange: Exchange, response: httpx2.Response) -> httpx2.Response:
+    async def _observed(
+        self, request: httpx2.Request, exchange: Exchange, response: httpx2.Response
+    ) -> httpx2.Response:
         """The response that the SDK gets; the answer in it is kept, now or as it arrives."""
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if response.is_success and kind == "text/event-stream":
-            if exchange.id is not None:
-                return await self._follow(exchange, response)
+        if response.has_redirect_location:
+            # The SDK would read the body of a redirect, however long it is.
+            await response.aclose()
+            return httpx2.Response(response.status_code, headers={"location": response.headers["location"]})
+        if exchange.id is None:
+            if not (response.is_success and is_event_stream(response)):
+                return response
             stream = _ObservedStream(response, EventReader(self._limit), self._saw_elsewhere)
             return httpx2.Response(response.status_code, headers=_plain_headers(response), stream=stream)
-        if exchange.id is None or response.status_code == 202 or response.has_redirect_location:
-            return response
-        text = await _read(response, self._limit if response.is_success else _ERROR_LIMIT)
-        if text is None and response.is_success:
+        if not response.is_success:
+            text = await read_error_body(response, _ERROR_LIMIT)
+            if _is_json(response):
+                self._saw_error(exchange, text)
+            return _told(response, exchange, text)
+        if is_event_stream(response):
+            return await self._follow(request, exchange, response)
+        return response if response.status_code == 202 else await self._whole(exchange, response)
+
+    async def _whole(self, exchange: Exchange, response: httpx2.Response) -> httpx2.Response:
+        text = await read_body(response, self._limit)
+        if text is None:
             raise TransportError(f"the answer has more than {self._limit} bytes")
-        if kind == "application/json":
-            self._saw(exchange, text or b"")
-        if exchange.answer is None and response.is_success:
+        if _is_json(response):
+            self._saw(exchange, text)
+        if exchange.answer is None:
             exchange.failure = MalformedMessageError("invalid-response", "the answer is no JSON-RPC response")
         return _told(response, exchange, text)
 
-    async def _follow(self, exchange: Exchange, response: httpx2.Response) -> httpx2.Response:
-        """Reads the stream of events that answers a request. The SDK gets the answer alone, when it is there: it would
-        leave the stream half read, which on trio is a warning for each."""
-        reader = EventReader(self._limit)
-        answer: bytes | None = None
-        with anyio.CancelScope() as scope:
-            try:
-                async for piece in response.aiter_bytes():
-                    for text in reader.feed(piece):
-                        if self._saw(exchange, text) and answer is None:
-                            # Whoever ends a stream properly does so now; the connection can be used again then.
-                            answer = text
-                            scope.deadline = anyio.current_time() + _LINGER
-                    if reader.too_long:
-                        # Cancelled, not left: only so does the stream end in all its layers.
-                        scope.cancel()
-            except (httpx2.HTTPError, httpx2.StreamError) as exc:
-                if answer is None:
-                    exchange.failure = TransportError(f"the stream of events failed ({type(exc).__name__})")
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await response.aclose()
-        if answer is None and reader.too_long:
-            raise TransportError(f"an event has more than {self._limit} bytes")
-        if answer is None and reader.last_id and self.resumes:
-            # The SDK asks for the rest of the stream.
-            return _resumable(response, reader)
-        return _told(response, exchange, answer)
+    async def _follow(self, request: httpx2.Request, exchange: Exchange, response: httpx2.Response) -> httpx2.Response:
+        """Reads the stream of events that answers a request; the SDK gets the answer alone, when it is there."""
+        if self.session_id is not None:
+            # It may be younger than the request.
+            request.headers[SESSION_HEADER] = self.session_id
+        found = await self._follower.follow(request, response, lambda text: self._saw(exchange, text), self.resumes)
+        if isinstance(found, TransportError):
+            raise found
+        return _told(response, exchange, found)
+
+    async def _resume(self, request: httpx2.Request) -> httpx2.Response:
+        return await self._inner.handle_async_request(_forwarded(request, Exchange(self.new_log(), request.method)))
 
     def _saw(self, exchange: Exchange, text: bytes) -> bool:
-        """A message arrived on the way of an exchange. Whether it is its answer."""
+        """A message arrived on the way of an exchange. Whether it is its answer; a refusal may come without an id."""
         message = decode_message(text)
-        if isinstance(message, Success | Failure):
+        if isinstance(message, Request | Notification):
+            if exchange.on_message is not None:
+                exchange.on_message(message)
+            return False
+        if isinstance(message, Success | Failure) and (
+            message.id == exchange.id or (message.id is None and isinstance(message, Failure))
+        ):
             self._answered(exchange, message)
             return True
-        if isinstance(message, Request | Notification) and exchange.on_message is not None:
-            exchange.on_message(message)
         return False
+
+    def _saw_error(self, exchange: Exchange, text: bytes) -> None:
+        """The body beside a status that is no success: a JSON-RPC error, whatever its id (whoever refuses a request
+        need not have read it), and never a result."""
+        message = decode_message(text)
+        if isinstance(message, Failure):
+            self._answered(exchange, message)
 
     def _saw_elsewhere(self, text: bytes) -> None:
         """A message arrived on a stream that belongs to no request: it may be the rest of one that broke."""
@@ -286,7 +310,7 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         if self.negotiation.get(exchange.method) is exchange:
             if exchange.failure is not None or (exchange.answer is None and exchange.status in _NOT_NOW):
                 self.on_lost()
-        elif exchange.id is None and exchange.method not in ("GET", "DELETE"):
+        elif exchange.is_notice:
             self._report(exchange)
 
     def _report(self, exchange: Exchange) -> None:
@@ -303,7 +327,7 @@ class _ObservedStream(httpx2.AsyncByteStream):
         self._saw = saw
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._response.aiter_bytes():
+        async for piece in decoded_pieces(self._response):
             for text in self._reader.feed(piece):
                 self._saw(text)
             yield piece
@@ -324,12 +348,6 @@ def _told(response: httpx2.Response, exchange: Exchange, text: bytes | None) -> 
     return httpx2.Response(response.status_code, headers=headers, content=text)
 
 
-def _resumable(response: httpx2.Response, reader: EventReader) -> httpx2.Response:
-    retry = b"" if reader.retry is None else b"retry: %d\n" % reader.retry
-    text = b"id: " + reader.last_id + b"\n" + retry + b"data:\n\n"
-    return httpx2.Response(response.status_code, headers={"content-type": "text/event-stream"}, content=text)
-
-
 def _forwarded(request: httpx2.Request, exchange: Exchange) -> httpx2.Request:
     extensions = {**request.extensions, EXCHANGE_KEY: exchange}
     if exchange.body is None:
@@ -341,6 +359,11 @@ def _forwarded(request: httpx2.Request, exchange: Exchange) -> httpx2.Request:
     return httpx2.Request(request.method, request.url, headers=headers, content=exchange.body, extensions=extensions)
 
 
+def _is_json(response: httpx2.Response) -> bool:
+    kind: str = response.headers.get("content-type", "").partition(";")[0]
+    return kind.strip().lower() == "application/json"
+
+
 def _plain_headers(response: httpx2.Response) -> dict[str, str]:
     """Without those that describe the body as it was coded on the way."""
     coding = ("content-encoding", "content-length", "transfer-encoding")
@@ -350,18 +373,3 @@ def _plain_headers(response: httpx2.Response) -> dict[str, str]:
 def _session(response: httpx2.Response) -> Mapping[str, Any]:
     found = response.headers.get(SESSION_HEADER)
     return {} if found is None else {SESSION_HEADER: found}
-
-
-async def _read(response: httpx2.Response, limit: int) -> bytes | None:
-    """The body of a response, ``None`` when it is over ``limit`` bytes."""
-    text = bytearray()
-    try:
-        with anyio.CancelScope() as scope:
-            async for piece in response.aiter_bytes():
-                text += piece
-                if len(text) > limit:
-                    scope.cancel()
-    finally:
-        with anyio.CancelScope(shield=True):
-            await response.aclose()
-    return None if len(text) > limit else bytes(text)

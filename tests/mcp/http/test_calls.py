@@ -291,6 +291,25 @@ async def test_a_5xx_is_an_answer(status: int) -> None:
     assert records.attempts == (AttemptRecord(1, "refused", status),)
 
 
+@pytest.mark.spec("R-mcphttp-23")
+async def test_a_5xx_whose_body_is_cut_off_is_an_answer_too() -> None:
+    records = Records()
+    options = records.options("app-authorized", pay=ToolReplay(on=("network", "throttle")))
+    cut = Reply(503, {"content-length": "50", "connection": "close"}, b"short")
+
+    async def script(seen: Seen) -> Reply | None:
+        if seen.rpc != "tools/call":
+            return None
+        await server._send(seen.stream, cut)
+        raise anyio.ClosedResourceError
+
+    server = ScriptedServer(script)
+    async with serving(server), opened(server, **options) as session:
+        with pytest.raises(HttpStatusError):
+            await session.request("tools/call", PAY)
+    assert records.attempts == (AttemptRecord(1, "refused", 503),)
+
+
 async def test_answers_reach_the_caller_as_sent_and_the_effect_is_unknown() -> None:
     failed = {"content": [], "isError": True}
     records = Records()

@@ -417,9 +417,7 @@ async def test_a_stream_that_ends_without_an_answer() -> None:
         assert caught.value.outcome == "no-response"
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_a_stream_that_can_be_resumed_is_resumed() -> None:
-    """Not on trio: the SDK leaves the resumed stream half read, which is a warning there."""
     ids: list[Any] = []
 
     async def script(seen: Seen) -> Reply | None:
@@ -917,3 +915,53 @@ async def test_a_session_shows_its_name_and_nothing_else() -> None:
             assert "canary" not in repr(session._config)
         assert json.loads(server.seen[0].body)["method"] == "initialize"
         assert initialized(server.seen[0]).status == 200
+
+
+# -- what servers should not do
+
+
+async def test_who_gives_up_leaves_no_stream_that_is_being_resumed() -> None:
+    asked = anyio.Event()
+
+    async def script(seen: Seen) -> Reply | None:
+        if seen.rpc == "tools/call":
+            return Reply(200, {"content-type": "text/event-stream"}, b"id: e1\nretry: 1\n\n")
+        if seen.rpc == "GET" and seen.header("last-event-id") == "e1":
+            await stream_events(seen, b": hello\n\n")
+            asked.set()
+            await anyio.sleep_forever()
+        return None
+
+    async with serving(ScriptedServer(script)) as server, opened(server) as session:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.request, "tools/call", CALL)
+            with anyio.fail_after(5):
+                await asked.wait()
+            tasks.cancel_scope.cancel()
+        assert await session.request("tools/list")
+        await server.wait_for(lambda: server.open <= 2)
+
+
+async def test_calls_that_wait_are_as_many_as_their_callers_want() -> None:
+    came, all_came = count(1), anyio.Event()
+
+    async def answer(seen: Seen) -> Reply:
+        if next(came) == 120:
+            all_came.set()
+        await all_came.wait()
+        return result(seen, {})
+
+    async with serving(answering("tools/call", answer)) as server, opened(server, timeout=30.0) as session:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(120):
+                tasks.start_soon(session.request, "tools/call", CALL)
+
+
+async def test_ending_a_session_closes_this_side_though_it_is_cancelled() -> None:
+    async with serving(hanging("DELETE")) as server, opened(server) as session:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.terminate)
+            await server.wait_for(lambda: bool(server.of("DELETE")))
+            tasks.cancel_scope.cancel()
+        with pytest.raises(ConnectionClosedError):
+            await session.request("tools/list")

@@ -11,7 +11,7 @@ import anyio
 import httpx2
 import pytest
 
-from mcpl_core.errors import MalformedMessageError, TransportError
+from mcpl_core.errors import MalformedMessageError, RemoteProtocolError, TransportError
 from mcpl_core.mcp import CredentialsUnavailableError
 from mcpl_core.mcp.http.exchange import Exchange, exchange_of
 from mcpl_core.mcp.http.retry import RetrySettings
@@ -115,15 +115,25 @@ async def test_compressed_answers_are_read_too() -> None:
         assert "content-encoding" not in told.headers
 
 
-async def test_a_stream_that_can_be_resumed_is_left_to_the_sdk() -> None:
-    exchange, response = await ask(watching(httpx2.Response(200, headers=EVENTS, content=b"id: e1\nretry: 5\n\n")))
-    assert exchange.answer is None
-    assert await response.aread() == b"id: e1\nretry: 5\ndata:\n\n"
-    assert response.headers["content-type"] == "text/event-stream"
+async def test_a_stream_that_broke_is_resumed_in_the_session() -> None:
+    broken = httpx2.Response(200, headers=EVENTS, content=b"id: e1\nretry: 5\n\n")
+    rest = httpx2.Response(200, headers=EVENTS, content=b"data: " + ANSWER + b"\n\n")
+    inner = Inner(broken, rest)
+    watch = WatchingTransport(inner, RetrySettings(), True, FakeTime().timing, 1000, Jobs().spawn)
+    watch.session_id = "s1"
+    exchange, response = await ask(watch)
+    assert isinstance(exchange.answer, Success)
+    assert response.headers["content-type"] == "application/json"
+    asked = inner.requests[1]
+    assert (asked.method, await asked.aread(), exchange_of(asked) is exchange) == ("GET", b"", False)
+    assert (asked.headers["mcp-session-id"], asked.headers["last-event-id"]) == ("s1", "e1")
+
+
+async def test_in_the_modern_era_no_stream_is_resumed() -> None:
     watch = watching(httpx2.Response(200, headers=EVENTS, content=b"id: e1\nretry: 5\n\n"))
     watch.resumes = False
     exchange, response = await ask(watch)
-    assert exchange.answer is None
+    assert (exchange.answer, exchange.failure) == (None, None)
     assert response.headers["content-type"] == "application/json"
 
 
@@ -261,7 +271,7 @@ async def test_a_stream_that_breaks() -> None:
 
     exchange, response = await ask(watching(httpx2.Response(200, headers=EVENTS, stream=Broken())))
     assert isinstance(exchange.failure, TransportError)
-    assert (exchange.status, response.status_code) == (200, 200)
+    assert (exchange.status, response.status_code) == (200, 599)
 
 
 async def test_giving_up_ends_the_wait_for_the_network() -> None:
@@ -399,3 +409,77 @@ async def test_closing_closes_what_is_inside() -> None:
     async with watch:
         await watch.aclose()
     assert inner.closed == 2
+
+
+@pytest.mark.parametrize("id", [8, "7", None])
+@pytest.mark.spec("R-mcphttp-22")
+async def test_an_answer_to_another_request_is_no_answer(id: Any) -> None:
+    other = json.dumps({"jsonrpc": "2.0", "id": id, "result": {"other": 1}}).encode()
+    exchange, _ = await ask(watching(httpx2.Response(200, headers=JSON, content=other)))
+    assert exchange.answer is None
+    assert isinstance(exchange.failure, MalformedMessageError)
+    text = b"data: " + other + b"\n\ndata: " + ANSWER + b"\n\n"
+    exchange, _ = await ask(watching(httpx2.Response(200, headers=EVENTS, content=text)))
+    assert isinstance(exchange.answer, Success)
+    assert b"odd" in bytes(exchange.answer.result)
+
+
+@pytest.mark.spec("R-mcphttp-22")
+async def test_a_refusal_may_come_without_an_id_and_a_status_says_whose_it_is() -> None:
+    for id, status, counts in ((None, 200, True), (8, 200, False), (None, 400, True), ("server-error", 400, True)):
+        text = json.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": "no"}}).encode()
+        exchange, _ = await ask(watching(httpx2.Response(status, headers=JSON, content=text)))
+        assert isinstance(exchange.answer, Failure) is counts
+
+
+@pytest.mark.spec("R-mcphttp-22")
+async def test_a_result_beside_a_status_that_is_no_success_is_none() -> None:
+    exchange, _ = await ask(watching(httpx2.Response(500, headers=JSON, content=ANSWER)))
+    assert (exchange.answer, exchange.failure, exchange.status) == (None, None, 500)
+
+
+async def test_a_status_is_an_answer_whatever_becomes_of_its_body() -> None:
+    class Broken(Body):
+        async def __aiter__(self) -> Any:
+            yield b"{"
+            raise httpx2.ReadError("reset")
+
+    exchange, _ = await ask(watching(httpx2.Response(503, headers=JSON, stream=Broken())))
+    assert (exchange.answer, exchange.failure, exchange.status) == (None, None, 503)
+
+
+@pytest.mark.parametrize("request_", [call(), note("x"), httpx2.Request("GET", "http://a.example/mcp")])
+async def test_the_body_of_a_redirect_is_not_read(request_: httpx2.Request) -> None:
+    body = Body(b"long")
+    watch = watching(httpx2.Response(307, headers={"location": "/there", "x": "y"}, stream=body))
+    response = await watch.handle_async_request(request_)
+    assert (response.status_code, response.headers["location"], body.closed) == (307, "/there", True)
+    assert await response.aread() == b""
+
+
+@pytest.mark.parametrize("id", ["a b", "a\x7f", "\xe9"])
+@pytest.mark.spec("R-mcphttp-25")
+async def test_an_id_of_a_session_is_visible_ascii(id: str) -> None:
+    body = Body(ANSWER)
+    raw = [(b"content-type", b"application/json"), (b"mcp-session-id", id.encode("latin-1"))]
+    watch = watching(httpx2.Response(200, headers=raw, stream=body))
+    lost: list[bool] = []
+    watch.on_lost = lambda: lost.append(True)
+    await watch.handle_async_request(call(method="initialize"))
+    assert isinstance(watch.negotiation["initialize"].failure, RemoteProtocolError)
+    assert (watch.session_id, lost, body.closed) == (None, [True], True)
+
+
+async def test_a_notification_that_nobody_takes_holds_up_nothing_for_ever(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def never(request: httpx2.Request) -> httpx2.Response:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    monkeypatch.setattr("mcpl_core.mcp.http.watching._NOTICE_BOUND", 0)
+    response = await watching(never).handle_async_request(note("notifications/x"))
+    assert response.status_code == 599
+    assert [record.message for record in caplog.records] == [
+        "MCP over HTTP: a message was not delivered: TransportError"
+    ]
