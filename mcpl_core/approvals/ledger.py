@@ -52,11 +52,12 @@ class RunLedger:
             run_id: its id.
             principal_id: on whose behalf it acts.
             preset_fingerprint: digest of its configuration.
-            root_run_id: the run that it belongs to, which exists; left out: it stands alone.
+            root_run_id: the run that it belongs to, which exists, stands alone, and acts on behalf of the same
+                principal; left out: it stands alone.
             deadline_ms: milliseconds since the epoch.
 
         Raises:
-            ApprovalError: ``approval_run_conflict``: it exists with other facts, or its root does not.
+            ApprovalError: ``approval_run_conflict``: it exists with other facts, or its root is none for it.
             InvalidValueError: an argument is not what it must be.
         """
         run = Run(run_id, root_run_id or run_id, principal_id, preset_fingerprint, deadline_ms=deadline_ms)
@@ -64,7 +65,7 @@ class RunLedger:
         def work(tx: Transaction) -> Run:
             kept = tx.run(run_id)
             if kept is None:
-                if run.root_run_id != run_id and tx.run(run.root_run_id) is None:
+                if run.root_run_id != run_id and not _roots(tx.run(run.root_run_id), run):
                     refuse("approval_run_conflict")
                 tx.save_run(run)
                 return run
@@ -195,6 +196,11 @@ class RunLedger:
 def released(run: Run) -> Run:
     """The run in nobody's hands; its epoch stays."""
     return replace(run, lease_owner=None, lease_expires_ms=None)
+
+
+def _roots(root: Run | None, run: Run) -> bool:
+    # What ends a root ends all that belongs to it: one step, and nobody else's.
+    return root is not None and root.root_run_id == root.run_id and root.principal_id == run.principal_id
 
 
 def _facts(run: Run) -> tuple[object, ...]:

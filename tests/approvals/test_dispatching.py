@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpl_core.approvals import ApprovalStorageError, ClaimKey, Outcome, RunLease, reconcile
+from mcpl_core.approvals import ApprovalStorageError, ClaimKey, Outcome, RunLease, Transaction, reconcile
 from mcpl_core.catalog import CallContext, CatalogMonitor, GateRequiredError
 from mcpl_core.catalog.peers.base import PeerResult
 from mcpl_core.catalog.profile import compile_schema
@@ -67,6 +67,30 @@ async def test_a_receipt_outlives_everything(tmp_path: Path) -> None:
         assert await host.dispatch(lease) == DONE
         assert host.server.calls == []
         assert (await host.gateway.refresh(APPROVAL_ID)).status == "approved"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "change", [{"intent_digest": "other"}, {"approval_revision": 9}, None], ids=["digest", "revision", "none"]
+)
+async def test_a_receipt_of_something_else_answers_nothing(tmp_path: Path, change: dict[str, Any] | None) -> None:
+    async with host_at(tmp_path) as host:
+        lease, _ = await host.approved()
+        await host.dispatch(lease)
+
+        def swap(tx: Transaction) -> None:
+            receipt = tx.receipt_of(APPROVAL_ID)
+            assert receipt is not None and receipt.claim.association is not None
+            other = replace(receipt.claim.association, **(change or {}))
+            tx.save_receipt(replace(receipt, claim=replace(receipt.claim, association=other)))
+
+        await host.store.write(swap)
+        if change is None:
+            assert await host.dispatch(lease) == DONE
+        else:
+            with refused("approval_claim_conflict"):
+                await host.dispatch(lease)
+        assert len(host.server.calls) == 1
 
 
 async def _idle(host: Host) -> bool:

@@ -40,6 +40,11 @@ async def test_the_root_is_there_first(tmp_path: Path) -> None:
         await host.ledger.begin("root", **FACTS)
         child = await host.ledger.begin("child", root_run_id="root", **FACTS)
         assert child.root_run_id == "root"
+        assert await host.ledger.begin("child", root_run_id="root", **FACTS) == child
+        # What ends a root ends what belongs to it: that is one step, and the principal's own.
+        for other in ({"root_run_id": "child"}, {"root_run_id": "root", "principal_id": "mallory"}):
+            with refused("approval_run_conflict"):
+                await host.ledger.begin("grandchild", **FACTS | other)
 
 
 @pytest.mark.anyio

@@ -44,7 +44,8 @@ class PostgresApprovalStore:
     """An ``ApprovalStore`` in one schema of a database. Entering it connects, leaving it closes.
 
     Args:
-        dsn: how to connect, as libpq has it. It may hold a password and is in no error of ours.
+        dsn: how to connect, as libpq has it; where a network can go silent with its ``connect_timeout`` and
+            ``tcp_user_timeout``. It may hold a password and is in no error of ours.
         schema: the schema, made when it is not there.
         lock_timeout: seconds to wait while other hosts write; less than a millisecond is one.
 

@@ -13,6 +13,7 @@ import pytest
 from mcpl_core.approvals import ApprovalError, ApprovalStorageError, PostgresApprovalStore, Run, Transaction
 from mcpl_core.errors import InvalidValueError, LocalProtocolError
 from tests.approvals.databases import POSTGRES_DSN, Database, needs_postgres, postgres_database
+from tests.approvals.world import Host
 
 LIMIT = 30.0
 RUN = Run("run", "run", "alice", "preset")
@@ -180,3 +181,47 @@ async def test_two_hosts_make_the_schema_at_once(database: Database) -> None:
         async with anyio.create_task_group() as tasks:
             for _ in range(4):
                 tasks.start_soon(start)
+
+
+@needs_postgres
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_server_that_lets_go_at_any_statement_of_a_dispatch(database: Database) -> None:
+    """The next host makes the call if it was not made, and otherwise knows that it may have been."""
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store, database.open() as second:
+            execute, statements, fatal = store._execute, 0, 0
+
+            def counted(statement: str, values: Any = ()) -> Any:
+                nonlocal statements
+                statements += 1
+                if statements == fatal:
+                    database.execute(f"SELECT pg_terminate_backend({store._connection.info.backend_pid}, 5000)")
+                return execute(statement, values)
+
+            store._execute = counted
+            found = set()
+            for number in range(40):
+                host = Host(store)
+                lease, record = await host.approved(f"run-{number}")
+                statements, fatal = 0, number * 3
+                outcome: str
+                again: str
+                try:
+                    outcome = (await host.dispatch(lease)).effect_state
+                except ApprovalStorageError:
+                    outcome = "failed"
+                other, sent = Host(second, server=host.server), len(host.server.calls)
+                try:
+                    again = (await other.dispatch(lease)).effect_state
+                except ApprovalError as exc:
+                    again = exc.code
+                assert len(host.server.calls) == 1
+                found.add((outcome, sent, again))
+                if number and statements < fatal:
+                    break
+            assert found == {
+                ("committed", 1, "committed"),
+                ("failed", 0, "committed"),
+                ("failed", 1, "approval_claim_conflict"),
+            }
