@@ -2,8 +2,12 @@
 
     python examples/approved_writes.py FOLDER
 
-Started the first time it asks for the approval and ends. Decide, with what it prints; started again it makes the call,
-and from then on tells what came of it. FOLDER holds the store of approvals, and the notes that are written.
+Started the first time it asks for the approval and ends. Decide, with what it prints:
+
+    mcpl approvals decide ... --principal NAME --key ANY --store FOLDER/approvals.db
+
+Started again it makes the call, and from then on tells what came of it. FOLDER holds the store of approvals, and the
+notes that are written.
 """
 
 import sys
@@ -97,4 +101,6 @@ async def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+        sys.exit("name a folder that is there: python examples/approved_writes.py FOLDER")
     anyio.run(main, Path(sys.argv[1]))

@@ -213,3 +213,9 @@ def test_a_note_is_written_once_somebody_approved_it(tmp_path: Path, capsys: pyt
     capsys.readouterr()
     assert [start(), start()] == [["done:", "committed"]] * 2
     assert notes.read_text(encoding="utf-8") == "buy bread\n"
+
+
+def test_the_notes_need_a_folder(tmp_path: Path) -> None:
+    for arguments in ([], [str(tmp_path / "none")]):
+        run = subprocess.run([sys.executable, path("approved_writes.py"), *arguments], capture_output=True, text=True)
+        assert (run.returncode, run.stderr.count("\n"), "FOLDER" in run.stderr) == (1, 1, True)

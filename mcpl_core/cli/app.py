@@ -81,7 +81,8 @@ def run(arguments: list[str]) -> int:
         # What the argument parser raises has no public class that all versions share.
         if not hasattr(exc, "format_message"):
             raise
-        return _fail(f"{exc.format_message().rstrip('.')}; mcpl --help says more", 2)
+        command = getattr(getattr(exc, "ctx", None), "command_path", "mcpl")
+        return _fail(f"{exc.format_message().rstrip('.')}; {command} --help says more", 2)
     return status if isinstance(status, int) else 0
 
 

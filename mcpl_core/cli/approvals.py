@@ -91,6 +91,8 @@ def decide(
     """Approve or reject, if the approval is still what was looked at."""
     from .approvals_work import give_decision
 
+    if decision not in ("approve", "reject"):
+        raise CommandError(f"the decision is approve or reject, not {decision}")
     command = {
         "approvalId": approval,
         "expectedRevision": revision,

@@ -27,7 +27,14 @@ from typing import Any, Final, TypeAlias, TypeVar
 import anyio
 from msgspec import UNSET, Raw, UnsetType
 
-from ..errors import CapabilityDenied, ConnectionClosedError, InvalidValueError, McplError, MethodNotFound
+from ..errors import (
+    CapabilityDenied,
+    ConnectionClosedError,
+    InvalidValueError,
+    McplError,
+    MethodNotFound,
+    TransportError,
+)
 from ..host import HostExtension, HostSession, HostTool, McplHost
 from ..host.link import ServerLink
 from ..protocol import (
@@ -307,7 +314,8 @@ class ServerToolsets:
 
     def _current(self) -> HostSession:
         if self._session is None:
-            raise ConnectionClosedError("not-sent")
+            reason = TransportError(f"no MCPL server is connected as {self.id}")
+            raise ConnectionClosedError("not-sent", reason)
         return self._session
 
     async def _ask(self, name: str, params: Any, kind: Any, timeout: float | None | UnsetType) -> Any:

@@ -18,7 +18,10 @@ from mcpl_core.cli.output import CommandError
     [
         ([], "conformance, digest"),
         (["nonsense"], "nonsense"),
+        (["nonsense"], "; mcpl --help says more"),
         (["digest"], "file"),
+        (["digest"], "; mcpl digest --help says more"),
+        (["approvals", "show"], "; mcpl approvals show --help says more"),
         (["digest", "a", "b"], "b"),
         (["conformance", "--nonsense"], "--nonsense"),
         (["--nonsense"], "--nonsense"),

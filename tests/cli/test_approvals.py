@@ -211,7 +211,7 @@ def test_what_is_refused(command: Command, changes: dict[str, str], status: int,
 
 def test_a_decision_that_is_none(command: Command) -> None:
     record = command.proposed()
-    assert "decision" in command("decide", *_decision(record, "maybe"), status=2)
+    assert "approve or reject, not maybe" in command("decide", *_decision(record, "maybe"), status=2)
     arguments = _decision(record)
     at = arguments.index("--principal")
     assert "--principal" in command("decide", *arguments[:at], *arguments[at + 2 :], status=2)

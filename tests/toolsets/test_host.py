@@ -383,6 +383,7 @@ async def test_after_the_connection_nothing_is_left() -> None:
         with pytest.raises(ConnectionClosedError) as caught:
             await call()
         assert caught.value.outcome == "not-sent"
+        assert toolsets.id in str(caught.value.reason)
 
 
 async def test_those_who_wait_for_a_statement_hear_of_the_end() -> None:
