@@ -131,6 +131,10 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __repr__(self) -> str:
+        # It is a default of much, whose help would show all its rows.
+        return f"Vocabulary({len(self)} paths)"
+
     def denied_by_default(self, path: object) -> bool:
         """Whether a policy must name ``path`` itself. True for a path that is not in the vocabulary."""
         return not isinstance(path, str) or path not in self._rows or self._rows[path].denied_by_default

@@ -147,10 +147,8 @@ def test_a_contradiction_among_additions_is_refused_too() -> None:
     assert (caught.value.code, caught.value.path) == ("duplicate_capability", "$[18]")
 
 
-def test_a_vocabulary_shows_its_rows_alone() -> None:
-    assert repr(Vocabulary((Capability("a"),))) == (
-        "Vocabulary(capabilities=(Capability(path='a', denied_by_default=True, in_uses=True, outer=False),))"
-    )
+def test_a_vocabulary_is_short_where_it_is_shown() -> None:
+    assert repr(Vocabulary((Capability("a"),))) == "Vocabulary(1 paths)"
 
 
 @pytest.mark.spec("5.4-2")
