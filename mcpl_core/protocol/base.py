@@ -29,6 +29,7 @@ __all__ = (
     "misfit",
     "read_item",
     "read_items",
+    "read_plain",
     "whole_numbers",
 )
 
@@ -105,6 +106,20 @@ def misfit(exc: msgspec.ValidationError, path: str = "$") -> InvalidValueError:
     return InvalidValueError("type", detail, path)
 
 
+def read_plain(value: Any, kind: type[T], path: str = "$") -> T:
+    """Plain JSON as ``kind``.
+
+    Raises:
+        InvalidValueError: it does not fit (``type``), also for a lone surrogate where only certain texts fit.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as exc:
+        raise misfit(exc, path) from exc
+    except ValueError as exc:
+        raise InvalidValueError("type", str(exc), path) from exc
+
+
 def read_item(value: Any, kind: type[T], path: str = "$") -> T | InvalidValueError:
     """One member as ``kind``, or what is wrong with it. Never raises.
 
@@ -116,9 +131,9 @@ def read_item(value: Any, kind: type[T], path: str = "$") -> T | InvalidValueErr
     if isinstance(value, kind):
         return value
     try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as exc:
-        return misfit(exc, path)
+        return read_plain(value, kind, path)
+    except InvalidValueError as exc:
+        return exc
 
 
 def read_items(values: Any, kind: type[T], path: str = "$") -> list[T | InvalidValueError]:

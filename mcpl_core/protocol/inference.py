@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from ..content import Content, HasContent
-from .base import EmptyParams, Integer, RequestId, WireMessage, WireStruct, misfit, whole_numbers
+from .base import EmptyParams, Integer, RequestId, WireMessage, WireStruct, read_plain, whole_numbers
 
 __all__ = (
     "FinishReason",
@@ -103,10 +102,7 @@ class InferenceRequestParams(WireMessage, frozen=True, kw_only=True):
     @property
     def known_preferences(self) -> Preferences:
         """The defined ones, all ``UNSET`` when there are none."""
-        try:
-            return msgspec.convert(self.preferences or {}, Preferences)
-        except msgspec.ValidationError as exc:
-            raise misfit(exc, "$.preferences") from exc
+        return read_plain(self.preferences or {}, Preferences, "$.preferences")
 
 
 class InferenceRequestResult(WireMessage, frozen=True, kw_only=True):

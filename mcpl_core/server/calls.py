@@ -39,7 +39,7 @@ from ..protocol import (
     decode_result,
     method,
 )
-from ..protocol.base import misfit
+from ..protocol.base import read_plain
 from ..tags import check_tags
 from ..wire.messages import Id
 from .blocks import message_content
@@ -365,10 +365,7 @@ def _typed(entry: Method, params: Any) -> Any:
     """The params as their type: what a check must see, however they were given."""
     if isinstance(params, msgspec.Struct):
         return params
-    try:
-        return msgspec.convert(params, entry.params)
-    except msgspec.ValidationError as exc:
-        raise misfit(exc) from exc
+    return read_plain(params, entry.params)
 
 
 def _incoming(message: IncomingMessage) -> IncomingMessage:

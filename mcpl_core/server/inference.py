@@ -23,7 +23,7 @@ from ..protocol import (
     InferenceRequestParams,
     InferenceRequestResult,
 )
-from ..protocol.base import misfit
+from ..protocol.base import read_plain
 from ..wire.messages import Id
 from .blocks import message_content
 from .features import FeatureSet, name_of
@@ -111,12 +111,7 @@ def inference_params(
         "preferences": {name: value for name, value in wanted.items() if value is not None} or None,
         "stream": stream or None,
     }
-    try:
-        return msgspec.convert(
-            {name: value for name, value in tree.items() if value is not None}, InferenceRequestParams
-        )
-    except msgspec.ValidationError as exc:
-        raise misfit(exc) from exc
+    return read_plain({name: value for name, value in tree.items() if value is not None}, InferenceRequestParams)
 
 
 def _message(message: Any) -> Any:

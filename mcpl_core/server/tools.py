@@ -18,8 +18,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-from ..errors import LocalProtocolError, UnencodableError
-from ..protocol.base import misfit
+from ..errors import InvalidValueError, LocalProtocolError, UnencodableError
+from ..protocol.base import read_plain
 from ..wire.values import depth_exceeds, encode_value
 from .context import Context
 from .results import MAX_RESULT_DEPTH, WHOLE_RESULTS
@@ -121,16 +121,13 @@ def is_coroutine_function(function: Any) -> bool:
 
 def _read(arguments: dict[str, Any], model: type[msgspec.Struct]) -> msgspec.Struct:
     try:
-        return msgspec.convert(arguments, model)
-    except msgspec.ValidationError as exc:
+        return read_plain(arguments, model)
+    except InvalidValueError:
         whole = _whole_numbers(arguments)
         if whole == arguments and repr(whole) == repr(arguments):
-            raise misfit(exc) from exc
+            raise
     # JSON has one number type: 3.0 is an integer to its sender and to the schema.
-    try:
-        return msgspec.convert(whole, model)
-    except msgspec.ValidationError as exc:
-        raise misfit(exc) from exc
+    return read_plain(whole, model)
 
 
 def _whole_numbers(value: Any) -> Any:

@@ -129,7 +129,15 @@ def test_read_item() -> None:
     ready = Inner(turn_index=1)
     assert read_item(ready, Inner) is ready
     assert read_item("a", str) == "a"
-    for bad, path in [({"turnIndex": "1"}, "$.x.turnIndex"), ({"turnIndex": 1.5}, "$.x.turnIndex"), (5, "$.x")]:
+    cases: list[tuple[Any, str]] = [
+        ({"turnIndex": "1"}, "$.x.turnIndex"),
+        ({"turnIndex": 1.5}, "$.x.turnIndex"),
+        (5, "$.x"),
+        # JSON can carry them, and numbers and constants cannot.
+        ({"turnIndex": "\ud800"}, "$.x"),
+        ({"\ud800": 1}, "$.x"),
+    ]
+    for bad, path in cases:
         error = read_item(bad, Inner, "$.x")
         assert isinstance(error, InvalidValueError)
         assert (error.code, error.path) == ("type", path)

@@ -205,3 +205,17 @@ def test_asking_for_access() -> None:
 
 def test_a_change_is_the_type_of_the_protocol() -> None:
     assert isinstance(wire.hint_change(1, ("a", None), []), HintChange)
+
+
+@pytest.mark.parametrize("value", [{"kind": "\ud800"}, {"\ud800": 1}, "\ud800", ["\ud800"]])
+def test_what_is_no_text_is_no_presence_and_no_hint(value: Any) -> None:
+    assert isinstance(wire.read_presence({"_meta": {"mcpl/presence": value}}), InvalidValueError)
+    hints = wire.read_result_hints({"_meta": {"mcpl/hints": [value]}})
+    assert [isinstance(each, InvalidValueError) for each in hints] == [True]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one"), [("ä", True), ("", True), ("a\ud800", False), ("\udfff", False), (1, False)]
+)
+def test_which_texts_are_text(value: Any, is_one: bool) -> None:
+    assert wire.is_text(value) is is_one
