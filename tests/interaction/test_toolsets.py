@@ -278,8 +278,9 @@ async def test_what_is_revoked_is_closed_at_once_and_kept() -> None:
         assert list(known["box"].open_instances) == [box]
 
 
+@pytest.mark.parametrize("says", [{"access": True}, {"capabilities": ["access.token"], "vocabulary": PATHS}])
 @pytest.mark.parametrize("granted", [True, False])
-async def test_a_credential_is_given_only_by_policy_and_application(granted: bool) -> None:
+async def test_a_credential_is_given_only_by_policy_and_application(granted: bool, says: dict[str, Any]) -> None:
     asked: list[AccessTokenParams] = []
 
     def decide(server: str, params: AccessTokenParams) -> AccessTokenResult | None:
@@ -291,7 +292,7 @@ async def test_a_credential_is_given_only_by_policy_and_application(granted: boo
     policy = HostPolicy.allow("tools", *(("access.token",) if granted else ()), vocabulary=PATHS)
     # A server that acts for people says so; a host can grant only what is advertised.
     async with (
-        build(capabilities=["access.token"], vocabulary=PATHS) as server,
+        build(**says) as server,
         joined(server, policy, access=decide) as at,
     ):
         texts = [
