@@ -33,7 +33,8 @@ _FACTS = ("title", "summary", "default", "instances", "tools", "options")
 class Instance(Protocol):
     """What ``open`` returns. Each of the methods may be a coroutine function or a plain one; all but ``call`` may be
     left out. ``call`` and ``close`` as plain functions run in a worker thread; the others, and ``title`` where it is a
-    function, are asked in the event loop and must not wait.
+    function, are asked in the event loop: plain ones must not wait, and coroutine functions are given up after
+    ``Settings.grace``.
 
     ``title``: what people call it; left out, the toolset's.
     ``visible()``: the names of the tools that may be called now; left out, all of them. It is asked after each call,
@@ -44,7 +45,10 @@ class Instance(Protocol):
     """
 
     def call(self, tool: str, args: dict[str, Any], /) -> Any:
-        """A tool is called; returns what any tool may return. ``ToolError`` is an error that the model reads."""
+        """A tool is called; returns what any tool may return. ``ToolError`` is an error that the model reads.
+
+        A tool that was not visible when that was asked last is not called; but calls may come at once, and the second
+        may find another state than it was sent to."""
 
 
 @dataclass(frozen=True, kw_only=True)
