@@ -329,7 +329,7 @@ class McplConnection(Constructors):
             await self._outlet.rest(len(text))
 
     def room_for(self, id: Id) -> int:
-        """How many bytes the JSON text of a result for the peer's request ``id`` may have; 0 when nobody waits for it."""
+        """How many bytes the JSON text of a result for the request ``id`` may have; 0 when nobody waits for it."""
         return self._peer.room(id)
 
     def _cannot_ask(self) -> Exception:
