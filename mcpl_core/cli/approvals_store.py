@@ -27,7 +27,7 @@ def open_store(options: StoreOptions, *, create: bool = False) -> AbstractAsyncC
 
     Args:
         options: name it.
-        create: whether a file that is not there is made.
+        create: whether one that is not there is made.
 
     Raises:
         CommandError: the options name none, or two.
@@ -41,7 +41,7 @@ def open_store(options: StoreOptions, *, create: bool = False) -> AbstractAsyncC
     dsn = os.environ.get(options.postgres_env)
     if not dsn:
         raise CommandError(f"the environment variable {options.postgres_env} is not set")
-    return PostgresApprovalStore(dsn, schema=options.schema or DEFAULT_SCHEMA)
+    return PostgresApprovalStore(dsn, schema=options.schema or DEFAULT_SCHEMA, create=create)
 
 
 def at_the_gate(options: StoreOptions, work: Callable[[ApprovalGateway], Awaitable[T]], *, create: bool = False) -> T:

@@ -288,3 +288,15 @@ def test_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
         assert main(["approvals", "list", *where, "--json"]) == 0
         decided, listed = capsys.readouterr().out.splitlines()
         assert decided.startswith("approved") and json.loads(listed)[0]["status"] == "approved"
+
+
+@needs_postgres
+def test_a_database_without_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with database_for("postgres", tmp_path) as database:
+        where = ["--postgres-env", "MCPL_POSTGRES_DSN", "--schema", database.target]
+        assert main(["approvals", "list", *where]) == 1
+        assert "there is no store" in capsys.readouterr().err
+        assert main(["approvals", "enable", *where]) == 0
+        assert main(["approvals", "list", *where]) == 0

@@ -46,17 +46,25 @@ class PostgresApprovalStore:
     Args:
         dsn: how to connect, as libpq has it; where a network can go silent with its ``connect_timeout`` and
             ``tcp_user_timeout``. It may hold a password and is in no error of ours.
-        schema: the schema, made when it is not there.
+        schema: the schema. To make it needs the right to; to use it, rights on its tables are enough.
+        create: whether to make it when it is not there.
         lock_timeout: seconds to wait while other hosts write; less than a millisecond is one.
 
     Raises:
         LocalProtocolError: psycopg is not installed (``pip install 'mcp-live-core[postgres]'``).
         InvalidValueError: the schema has no plain name, ``dsn`` says nothing to libpq, or the timeout is none.
-        ApprovalStorageError: on entering: the database cannot be reached.
+        ApprovalStorageError: on entering: the database cannot be reached, or there is no store in it.
         ApprovalError: on entering: ``approval_storage_version``.
     """
 
-    def __init__(self, dsn: str, *, schema: str = DEFAULT_SCHEMA, lock_timeout: float = DEFAULT_LOCK_TIMEOUT) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        create: bool = True,
+        lock_timeout: float = DEFAULT_LOCK_TIMEOUT,
+    ) -> None:
         if not _SCHEMA.fullmatch(schema):
             raise InvalidValueError("schema", "lower-case letters, digits and _, at most 63", "$.schema")
         try:
@@ -72,6 +80,7 @@ class PostgresApprovalStore:
             "lock_timeout": f"{max(1, round(seconds(lock_timeout, '$.lock_timeout') * 1000))}ms",
         }
         self._schema = schema
+        self._create = create
         self._thread = StoreThread()
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
 
@@ -110,16 +119,26 @@ class PostgresApprovalStore:
         self._transact(self._migrate)
 
     def _migrate(self) -> None:
-        self._execute("SELECT pg_advisory_xact_lock(?)", (_MAKING,))
-        self._execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
-        self._execute(
-            "CREATE TABLE IF NOT EXISTS mcpl_format (one BOOLEAN PRIMARY KEY CHECK (one), format INT NOT NULL)"
-        )
-        if not self._execute("SELECT 1 FROM mcpl_format"):
-            for statement in MIGRATIONS[1]:
-                self._execute(statement)
-            self._execute("INSERT INTO mcpl_format VALUES (TRUE, 1)")
+        if not self._made():
+            if not self._create:
+                raise ApprovalStorageError(f"there is no store in the schema {self._schema}")
+            self._make()
         self._format(lock=False)
+
+    def _made(self) -> bool:
+        # As a query: what a name was resolved to before waiting for others would still be remembered afterwards.
+        tables = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = ? AND tablename = 'mcpl_format'"
+        return self._execute(tables, (self._schema,)) != []
+
+    def _make(self) -> None:
+        self._execute("SELECT pg_advisory_xact_lock(?)", (_MAKING,))
+        if self._made():
+            return
+        self._execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+        self._execute("CREATE TABLE mcpl_format (one BOOLEAN PRIMARY KEY CHECK (one), format INT NOT NULL)")
+        for statement in MIGRATIONS[1]:
+            self._execute(statement)
+        self._execute("INSERT INTO mcpl_format VALUES (TRUE, 1)")
 
     def _activate(self) -> None:
         if self._format(lock=True) >= APPROVALS_FORMAT:

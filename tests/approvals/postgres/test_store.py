@@ -99,6 +99,8 @@ def test_what_is_no_address_is_not_repeated(dsn: Any) -> None:
 @pytest.mark.parametrize(("given", "kept"), [(0, "1ms"), (0.0001, "1ms"), (2, "2s")])
 async def test_there_is_always_an_end_of_waiting(database: Database, given: float, kept: str) -> None:
     with anyio.fail_after(LIMIT):
+        async with database.open():
+            pass
         async with PostgresApprovalStore(POSTGRES_DSN, schema=database.target, lock_timeout=given) as store:
             shown = await store.read(lambda tx: tx._execute("SHOW lock_timeout", ()))  # type: ignore[attr-defined]
             assert shown == [(kept,)]
@@ -225,3 +227,42 @@ async def test_a_server_that_lets_go_at_any_statement_of_a_dispatch(database: Da
                 ("failed", 0, "committed"),
                 ("failed", 1, "approval_claim_conflict"),
             }
+
+
+@needs_postgres
+@pytest.mark.anyio
+async def test_a_store_that_is_not_there(database: Database) -> None:
+    with anyio.fail_after(LIMIT):
+        with pytest.raises(ApprovalStorageError):
+            async with PostgresApprovalStore(POSTGRES_DSN, schema=database.target, create=False):
+                pytest.fail("it was opened")
+        made = "SELECT 1 FROM information_schema.schemata WHERE schema_name = current_schema()"
+        assert database.execute(made) == []
+        async with database.open():
+            pass
+        async with PostgresApprovalStore(POSTGRES_DSN, schema=database.target, create=False) as store:
+            assert await store.read(lambda tx: tx.records()) == []
+
+
+@needs_postgres
+@pytest.mark.anyio
+async def test_a_host_that_may_make_nothing(database: Database) -> None:
+    role = f"{database.target}_host"
+    rights = (
+        f"CREATE ROLE {role}",
+        f"GRANT USAGE ON SCHEMA {database.target} TO {role}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {database.target} TO {role}",
+    )
+    with anyio.fail_after(LIMIT):
+        async with database.open():
+            pass
+        try:
+            for right in rights:
+                database.execute(right)
+            dsn = f"{POSTGRES_DSN} options='-c role={role}'"
+            async with PostgresApprovalStore(dsn, schema=database.target) as store:
+                await store.write(lambda tx: tx.save_run(RUN))
+                assert await store.read(lambda tx: tx.run("run")) == RUN
+        finally:
+            for end in ("DROP OWNED BY", "DROP ROLE"):
+                database.execute(f"{end} {role}")
