@@ -38,12 +38,10 @@ from ...wire.messages import Notification, Request, encode_failure, encode_notif
 from ...wire.values import depth_exceeds, has_surrogate_escape
 from .exchange import Exchange
 from .quiet import ours
-from .watching import Spawn, WatchingTransport
+from .watching import FIRST_ID, Spawn, WatchingTransport
 
 __all__ = ("Channel",)
 
-#: Ids below are the SDK's, which counts from 1 and sends a handful of messages.
-_FIRST_ID = 1001
 #: Deeper than this the SDK's serialiser gives up.
 _SDK_DEPTH = 200
 #: Seconds that telling a server of a cancellation may take.
@@ -86,7 +84,7 @@ class Channel:
         self._spawn = spawn
         self._handlers = handlers
         self._limit = limit
-        self._ids = count(_FIRST_ID)
+        self._ids = count(FIRST_ID)
         self._waiting: dict[int | str, _Waiting] = {}
         self._callbacks: list[Callable[[str, Any], None]] = []
         #: The server's requests that are being handled, by type and id: 1 is not "1".
@@ -144,7 +142,7 @@ class Channel:
                 await self._answered(id, told, item)
 
     async def _answered(self, id: int | str | None, told: dict[str, Any] | RpcError, item: SessionMessage) -> None:
-        if isinstance(id, int) and id < _FIRST_ID:
+        if isinstance(id, int) and id < FIRST_ID:
             await self._to_sdk.send(item)
         elif id is not None and (waiting := self._waiting.get(id)) is not None:
             waiting.told = told
@@ -263,8 +261,7 @@ class Channel:
             raise
         finally:
             del self._waiting[id]
-            if exchange.seen or not exchange.aborted:
-                self._watch.forget(id)
+            self._watch.forget(id)
         return waiting.told
 
     async def notify(self, method: str, params: dict[str, Any] | None, headers: dict[str, str]) -> None:

@@ -40,9 +40,11 @@ from .retry import RetrySeries, RetrySettings, parse_retry_after
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ("SESSION_HEADER", "Spawn", "WatchingTransport")
+__all__ = ("FIRST_ID", "SESSION_HEADER", "Spawn", "WatchingTransport")
 
 SESSION_HEADER = "mcp-session-id"
+#: The first of our own ids. Those below are the SDK's, which counts from 1 and sends a handful of messages.
+FIRST_ID = 1001
 #: A status of no server: what the SDK is told when there is none.
 _NO_STATUS = 599
 #: An error body is read up to here; beyond it is no JSON-RPC error.
@@ -152,16 +154,19 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(202)
         if exchange.aborted:
             return httpx2.Response(_NO_STATUS)
+        response = await self._bounded(request, exchange)
+        self._conclude(exchange)
+        return response
+
+    async def _bounded(self, request: httpx2.Request, exchange: Exchange) -> httpx2.Response:
+        """The attempt, which ends when it is given up, and for what nobody answers after a while."""
         response = httpx2.Response(_NO_STATUS)
         with anyio.move_on_after(_NOTICE_BOUND if exchange.is_notice else None) as scope:
             exchange.scope = scope
             response = await self._attempt(request, exchange)
         exchange.scope = None
-        if scope.cancelled_caught:
-            if exchange.id is not None:
-                return response  # given up
+        if scope.cancelled_caught and exchange.is_notice:
             exchange.failure = TransportError(f"it was not taken within {_NOTICE_BOUND:.0f} s")
-        self._conclude(exchange)
         return response
 
     async def _attempt(self, request: httpx2.Request, exchange: Exchange) -> httpx2.Response:
@@ -195,12 +200,12 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
             self.watched.matched = True
             if (known := self._open.get(message.id)) is not None:
                 known.seen = True
-                if known.aborted:
-                    self.forget(message.id)
                 return known
         exchange = Exchange(self.new_log(), request.method)
         if isinstance(message, Request):
             exchange.method, exchange.id = message.method, message.id
+            # One of ours that nobody expects was given up before it came here.
+            exchange.aborted = isinstance(message.id, int) and message.id >= FIRST_ID
         elif isinstance(message, Notification):
             exchange.method = message.method
         elif isinstance(message, Success | Failure):
@@ -302,7 +307,7 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
                 exchange.on_answer()
 
     async def _send_notice(self, request: httpx2.Request, exchange: Exchange) -> None:
-        response = await self._attempt(request, exchange)
+        response = await self._bounded(request, exchange)
         await response.aclose()
         self._report(exchange)
 

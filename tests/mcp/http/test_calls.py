@@ -541,7 +541,7 @@ async def test_a_call_that_ran_out_of_time() -> None:
 
     async with serving(ScriptedServer(hang)) as server, opened(server, **options) as session:
         with pytest.raises(UnknownEffectError) as caught:
-            await session.request("tools/call", PAY, timeout=0.25)
+            await session.request("tools/call", PAY, timeout=1.0)
         assert isinstance(caught.value.__cause__, ConnectionTimeoutError)
     assert records.attempts == (AttemptRecord(1, "timed-out"),)
 

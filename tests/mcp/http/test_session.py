@@ -6,10 +6,12 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from mcpl_core.errors import (
@@ -512,7 +514,7 @@ def hanging(rpc: str = "tools/call") -> ScriptedServer:
 async def test_a_timeout_tells_the_server() -> None:
     async with serving(hanging()) as server, opened(server) as session:
         with pytest.raises(ConnectionTimeoutError) as caught:
-            await session.request("tools/call", CALL, timeout=0.25)
+            await session.request("tools/call", CALL, timeout=1.0)
         assert (caught.value.method, caught.value.outcome) == ("tools/call", "no-response")
         await server.wait_for(lambda: bool(server.of("notifications/cancelled")))
         cancelled = server.of("notifications/cancelled")[0].message["params"]
@@ -551,8 +553,8 @@ async def test_a_server_that_is_slow_to_hear_of_it_holds_up_nothing() -> None:
 
     async with serving(ScriptedServer(script)) as server, opened(server) as session:
         with pytest.raises(ConnectionTimeoutError):
-            await session.request("tools/call", CALL, timeout=0.25)
-        with anyio.fail_after(2):
+            await session.request("tools/call", CALL, timeout=1.0)
+        with anyio.fail_after(10):
             assert await session.request("tools/list")
 
 
@@ -965,3 +967,50 @@ async def test_ending_a_session_closes_this_side_though_it_is_cancelled() -> Non
             tasks.cancel_scope.cancel()
         with pytest.raises(ConnectionClosedError):
             await session.request("tools/list")
+
+
+@pytest.mark.parametrize("way", ["json", "events", "throttled", "resumed", "asking"])
+async def test_whenever_a_caller_gives_up_nothing_is_left_behind(way: str) -> None:
+    """At each of its first steps, wherever that is."""
+    events_type = {"content-type": "text/event-stream"}
+
+    async def script(seen: Seen) -> Reply | None:
+        if seen.rpc != "tools/call":
+            return None
+        done = events({"jsonrpc": "2.0", "id": seen.message["id"], "result": {}})
+        asked = events({"jsonrpc": "2.0", "id": 4, "method": "elicitation/create", "params": {}})
+        replies = {
+            "json": result(seen, {}),
+            "events": Reply(200, events_type, done),
+            "throttled": Reply(429, {"retry-after": "0"}),
+            "resumed": Reply(200, events_type, b"id: 1\nretry: 1\n\n"),
+            "asking": Reply(200, events_type, asked + done),
+        }
+        return replies[way]
+
+    async def step(*arguments: Any) -> dict[str, Any]:
+        await anyio.lowlevel.checkpoint()
+        return {"x-step": "1"}
+
+    async def give_up(steps: int, scope: anyio.CancelScope) -> None:
+        for _ in range(steps):
+            await anyio.lowlevel.checkpoint()
+        scope.cancel()
+
+    options: dict[str, Any] = {"credentials": step, "request_hook": step, "handlers": {"elicitation/create": step}}
+    given_up = 0
+    async with serving(ScriptedServer(script)) as server, opened(server, **options) as session:
+        for steps in range(0, 48, 2):
+            async with anyio.create_task_group() as tasks:
+                with anyio.CancelScope() as scope:
+                    tasks.start_soon(give_up, steps, scope)
+                    with suppress(HttpStatusError):
+                        await session.request("tools/call", CALL, on_progress=lambda params: None)
+                given_up += scope.cancelled_caught
+                tasks.cancel_scope.cancel()
+        assert await session.request("tools/list")
+        await server.wait_for(lambda: server.open <= 3)
+        left = (session._channel._waiting, session._watch._open, session._calls._waiting, session._calls._tokens)
+        assert [len(each) for each in left] == [0, 0, 0, 0]
+        assert (session._channel._asked, session._calls._asked) == ({}, 0)
+    assert given_up >= 5
