@@ -19,7 +19,7 @@ from .conformance import conformance
 from .demo import demo
 from .digest import digest
 from .options import CommandWithTarget
-from .output import CommandError
+from .output import CommandError, safe_text
 from .probe import probe
 from .record import record
 from .relay import relay
@@ -87,5 +87,6 @@ def run(arguments: list[str]) -> int:
 
 
 def _fail(message: str, status: int) -> int:
-    print(f"mcpl: {' '.join(message.split())}", file=sys.stderr)
+    # Words from anywhere may be in it: a path, a name in a file, what a server said.
+    print(f"mcpl: {safe_text(' '.join(message.split()))}", file=sys.stderr)
     return status

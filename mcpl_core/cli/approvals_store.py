@@ -30,13 +30,15 @@ def open_store(options: StoreOptions, *, create: bool = False) -> AbstractAsyncC
         create: whether one that is not there is made.
 
     Raises:
-        CommandError: the options name none, or two.
+        CommandError: the options name none, or two, or a part of the other.
         InvalidValueError: the schema has no plain name.
         LocalProtocolError: the database's library is not installed.
     """
     if bool(options.store) == bool(options.postgres_env):
         raise CommandError("name the store: either --store FILE or --postgres-env VARIABLE")
     if options.store:
+        if options.schema:
+            raise CommandError("--schema is of a database: it does not go with --store")
         return SqliteApprovalStore(options.store, create=create)
     dsn = os.environ.get(options.postgres_env)
     if not dsn:

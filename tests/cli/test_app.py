@@ -83,6 +83,14 @@ def test_how_a_command_may_end(
     assert capsys.readouterr().err == text
 
 
+def test_nothing_in_an_error_acts_upon_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(app, "_app", Raises(CommandError("no \x1b[2J\u202efile\x9b")))
+    assert app.run([]) == 2
+    assert capsys.readouterr().err == "mcpl: no \\u001b[2J\\u202efile\\u009b\n"
+
+
 def test_a_defect_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "_app", Raises(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):

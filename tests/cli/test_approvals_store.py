@@ -23,7 +23,9 @@ def _fails(options: StoreOptions) -> CommandError:
     return caught.value
 
 
-@pytest.mark.parametrize("options", [StoreOptions(), StoreOptions(store="a", postgres_env="B")])
+@pytest.mark.parametrize(
+    "options", [StoreOptions(), StoreOptions(store="a", postgres_env="B"), StoreOptions(store="a", schema="b")]
+)
 def test_exactly_one_store(options: StoreOptions) -> None:
     assert _fails(options).status == 2
 
