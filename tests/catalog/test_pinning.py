@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,29 @@ def test_a_member_that_is_there_twice(tmp_path: Path) -> None:
     pin(snapshot(), path)
     path.write_text(path.read_text().replace('"serverId"', '"serverId": "other",\n  "serverId"'))
     assert code(path) == "mcp_pin_invalid"
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_the_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replace: bool
+) -> None:
+    steps: list[str] = []
+    sync, names = os.fsync, {"link": os.link, "replace": os.replace}
+
+    def synced(descriptor: int) -> None:
+        steps.append(f"{os.fstat(descriptor).st_size} bytes")
+        sync(descriptor)
+
+    def named(name: str, *paths: Any) -> None:
+        steps.append(name)
+        names[name](*paths)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    for name in names:
+        monkeypatch.setattr(os, name, partial(named, name))
+    pin(snapshot(), tmp_path / "s.pin", replace=replace)
+    size = (tmp_path / "s.pin").stat().st_size
+    assert steps == [f"{size} bytes", "replace" if replace else "link"]
 
 
 def test_line_ends_of_another_system(tmp_path: Path) -> None:
