@@ -304,7 +304,8 @@ class Instances:
                 record = InstanceRecord(
                     toolset=name, instance=id, title=opened.title, opened_at=opened.opened_at, dump=text
                 )
-                if required or principal.get(opened.key) is opened:
+                # What began to end meanwhile is not stored again.
+                if required or (principal.get(opened.key) is opened and not opened.closing):
                     self._keeper.note_instance(principal.name, record)
             await self._keeper.write()
         except Exception as exc:

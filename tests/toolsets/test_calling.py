@@ -599,6 +599,21 @@ async def test_a_flood_of_openings_has_a_bound() -> None:
         assert (await host.open("game"))["instance"] == "game-4"
 
 
+async def test_a_list_that_cannot_be_sent_states_nothing() -> None:
+    made = server()
+    async with served(made), hosted_set(made) as host, hosted_set(made, max_message_bytes=1500) as other:
+        await host.join()
+        await host.open("game", options={"title": "t" * 2000})
+        await other.hello()
+        await other.grant("tools")
+        assert (await other.error("toolsets/list", {}))["code"] == -32603
+        await host.call("up")
+        await quiet()
+        await other.settled()
+        # There is nothing that a change could build on.
+        assert other.hints == []
+
+
 # -- which instance
 
 

@@ -409,3 +409,24 @@ async def test_a_checker_that_fails_opens_nothing() -> None:
         await bench.open()
     assert caught.value.data == {"toolset": "game"}
     assert [type(exc) for exc in bench.reported] == [KeyError]
+
+
+async def test_what_is_about_to_end_is_not_stored_again() -> None:
+    keeper = Keeper(store := Remembering())
+    bench = Bench(keeper)
+    opened = await bench.open()
+    ending, go = anyio.Event(), anyio.Event()
+
+    async def wait() -> None:
+        ending.set()
+        await go.wait()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            end = bench.instances.end
+            tasks.start_soon(lambda: end(bench.principal, opened, "closed", before=wait))
+            await ending.wait()
+            # A call that came before is answered now.
+            await bench.instances.keep(bench.principal, opened)
+            go.set()
+    assert [row.data for row in store.rows if row.id][-1] is None
