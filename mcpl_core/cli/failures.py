@@ -5,6 +5,8 @@ Owns: the advice for each kind of failure. Does not own: the failures, and how a
 
 from __future__ import annotations
 
+import errno
+
 from ..errors import (
     ConnectionClosedError,
     ConnectionTimeoutError,
@@ -61,6 +63,8 @@ def failure(
         stderr_shown: whether everybody has seen what the program wrote to its standard error.
     """
     hint = advice(error)
+    if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
+        hint = "another program listens there; choose another port"
     if command and isinstance(error.__cause__, FileNotFoundError | PermissionError):
         hint = "look at the name of the program"
     if stderr_shown and isinstance(error, ProcessExitedError):

@@ -88,10 +88,28 @@ class ListenOptions:
             options["authenticate"] = LocalToken(secret_from(self.listen_token_env))
         if scheme in ("wss", "tls"):
             options["ssl"] = self._context(scheme)
+        elif self.cert or self.key:
+            raise CommandError(f"--cert and --key are for wss: and tls:, not for {scheme}:")
         try:
             return listener_for(self.listen, **options)
         except InvalidValueError as exc:
             raise CommandError(f"--listen: {exc.detail}") from exc
+
+    def check_unused(self) -> None:
+        """For a command that does not listen: nobody believes to be protected by what has no effect.
+
+        Raises:
+            CommandError: one of the other options is given.
+        """
+        given = {
+            "--origin": self.origin,
+            "--listen-token-env": self.listen_token_env,
+            "--cert": self.cert,
+            "--key": self.key,
+        }
+        for name, value in given.items():
+            if value:
+                raise CommandError(f"{name} goes with --listen URL")
 
     def unprotected(self) -> bool:
         """Whether other machines may get in, and nothing is asked of them."""

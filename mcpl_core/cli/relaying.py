@@ -53,6 +53,8 @@ class Relaying:
         self.connecting.target()
         if self.listening.listen:
             self.listening.listener(self.connecting.max_message_bytes)
+        else:
+            self.listening.check_unused()
 
     def run(self, recorder: Recorder | None = None) -> int:
         """Relays until it is over or somebody says stop. Returns the exit status.
@@ -65,6 +67,8 @@ class Relaying:
             Stopped: somebody said stop twice.
         """
         self._recorder = recorder
+        if not self.listening.listen:
+            self.listening.check_unused()
         target = self.connecting.target(self.notices.server_line)
         self._starting = target.is_command
         try:

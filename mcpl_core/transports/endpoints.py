@@ -93,7 +93,8 @@ def _parsed(endpoint: str) -> SplitResult:
     if "@" in url.netloc:
         raise InvalidValueError("userinfo", "a user or password has no place in an endpoint")
     if not endpoint[len(url.scheme) + 1 :].startswith("//"):
-        raise InvalidValueError("empty_authority", f"two slashes follow {url.scheme}:, three before the path of unix:")
+        slashes = "three slashes and a path follow" if url.scheme == "unix" else "two slashes follow"
+        raise InvalidValueError("empty_authority", f"{slashes} {url.scheme}:")
     return url
 
 

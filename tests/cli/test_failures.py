@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from mcpl_core.cli.failures import advice, failure, leaves
@@ -64,3 +66,11 @@ def test_groups_are_opened() -> None:
     one, two = ValueError(), KeyError()
     assert leaves(BaseExceptionGroup("a", [one, BaseExceptionGroup("b", [two])])) == [one, two]
     assert leaves(one) == [one]
+
+
+def test_an_address_that_is_taken() -> None:
+    error = TransportError("ws://h:1: in use")
+    error.__cause__ = OSError(errno.EADDRINUSE, "in use")
+    assert "another port" in str(failure(error))
+    error.__cause__ = OSError(errno.ECONNREFUSED, "refused")
+    assert "another port" not in str(failure(error))

@@ -58,6 +58,8 @@ def test_whether_everybody_may_come(options: ListenOptions, unprotected: bool) -
         {"listen": "wss://127.0.0.1:0"},
         {"listen": "tls://127.0.0.1:0"},
         {"listen": "wss://127.0.0.1:0", "cert": "/nonexistent"},
+        {"listen": "ws://127.0.0.1:0", "cert": "/nonexistent"},
+        {"listen": "unix:///x", "key": "/nonexistent"},
     ],
 )
 def test_what_makes_no_sense(wrong: dict[str, Any]) -> None:
@@ -71,3 +73,12 @@ def test_a_certificate_that_is_none(tmp_path: Path) -> None:
     path.write_text("nothing")
     with pytest.raises(CommandError):
         ListenOptions("wss://127.0.0.1:0", cert=str(path)).listener(5000)
+
+
+@pytest.mark.parametrize("option", ["origin", "listen_token_env", "cert", "key"])
+def test_who_does_not_listen_lets_nobody_in(option: str) -> None:
+    ListenOptions().check_unused()
+    wrong: dict[str, Any] = {option: ["x"] if option == "origin" else "x"}
+    with pytest.raises(CommandError) as caught:
+        ListenOptions(**wrong).check_unused()
+    assert f"--{option.replace('_', '-')} " in str(caught.value)

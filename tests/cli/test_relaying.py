@@ -73,6 +73,8 @@ def test_a_server_that_cannot_be_started(stdio: ScriptedTransport) -> None:
 def test_the_options_are_looked_at_first() -> None:
     made(CAT).check()
     made(CAT, listen="ws://127.0.0.1:0").check()
-    for wrong in (made([]), made(CAT, listen="nonsense")):
+    for wrong in (made([]), made(CAT, listen="nonsense"), made(CAT, cert="x")):
         with pytest.raises(CommandError):
             wrong.check()
+    with pytest.raises(CommandError):
+        made(CAT, cert="x").run()
