@@ -84,14 +84,16 @@ class ApprovalError(McplError):
 
     Attributes:
         code: one of ``CODES``.
+        row: of a damaged record the columns of its row, as printable ASCII; ``None`` otherwise.
     """
 
-    def __init__(self, code: ApprovalCode) -> None:
-        super().__init__(code)
+    def __init__(self, code: ApprovalCode, row: str | None = None) -> None:
+        super().__init__(code, row)
         self.code: ApprovalCode = code
+        self.row = row
 
     def __str__(self) -> str:
-        return CODES[self.code]
+        return CODES[self.code] if self.row is None else f"{CODES[self.code]}: {self.row}"
 
 
 class ApprovalRequired(McplError):

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from ..errors import InvalidValueError
 from ..wire.values import decode_value, encode_value
 from .claims import Claim, ClaimKey, Receipt
-from .errors import refuse
+from .errors import ApprovalError, refuse
 from .events import ApprovalEvent
 from .fields import storable
 from .records import ApprovalRecord
@@ -281,13 +281,17 @@ def _all(rows: list[tuple[Any, ...]], read: Callable[[Any], T], columns: Callabl
     for body, *key in rows:
         try:
             record = read(decode_value(body.encode()))
-        except (AttributeError, InvalidValueError, UnicodeEncodeError):
+        except (AttributeError, InvalidValueError, UnicodeEncodeError) as exc:
             # No text at all, no JSON, no such record, no UTF-8.
-            refuse("approval_record_conflict")
+            raise _damaged(key) from exc
         if columns(record) != tuple(key):
-            refuse("approval_record_conflict")
+            raise _damaged(key)
         found.append(record)
     return found
+
+
+def _damaged(key: list[Any]) -> ApprovalError:
+    return ApprovalError("approval_record_conflict", ", ".join(ascii(column) for column in key if column is not None))
 
 
 def _one(rows: list[tuple[Any, ...]], read: Callable[[Any], T], columns: Callable[[T], tuple[Any, ...]]) -> T | None:

@@ -46,3 +46,10 @@ def test_all_are_of_the_tree() -> None:
     assert issubclass(ApprovalError, McplError) and issubclass(ApprovalRequired, McplError)
     error = ApprovalStorageError("gone")
     assert isinstance(error, McplError) and error.detail == str(error) == "gone"
+
+
+def test_a_damaged_row_is_named() -> None:
+    error = ApprovalError("approval_record_conflict", "'id', 'run'")
+    assert (error.code, error.row) == ("approval_record_conflict", "'id', 'run'")
+    assert "'id', 'run'" in str(error)
+    assert ApprovalError("approval_expired").row is None

@@ -286,6 +286,7 @@ async def test_a_damaged_record_is_refused(database: Database, damage: str) -> N
                 with pytest.raises(ApprovalError) as caught:
                     await store.read(read)
                 assert caught.value.code == "approval_record_conflict"
+                assert record().approval_id in str(caught.value)
 
 
 @pytest.mark.anyio
@@ -308,6 +309,7 @@ async def test_any_damaged_row_is_refused(database: Database, table: str) -> Non
                 with pytest.raises(ApprovalError) as caught:
                     await store.read(read)
                 assert caught.value.code == "approval_record_conflict"
+                assert caught.value.row is not None and caught.value.row in str(caught.value)
                 if table != "mcpl_approval_events":
                     database.execute(f"DELETE FROM {table}")
 
