@@ -104,3 +104,13 @@ def test_a_closed_store_says_so(path: Path) -> None:
     store.close()
     with pytest.raises(OutboxStoreError):
         store.apply([Change("p", "1", b"{}")])
+
+
+@pytest.mark.parametrize("row", [(b"p", "1", b"{}"), ("p", b"1", b"{}"), ("p", "1", "{}"), ("p", "1", 10**9)])
+def test_a_file_that_somebody_else_wrote_into(path: Path, row: tuple[object, ...]) -> None:
+    FileOutboxStore(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("INSERT INTO events (principal, event_id, event) VALUES (?, ?, ?)", row)
+    database.close()
+    with pytest.raises(OutboxStoreError):
+        reopened(path)
