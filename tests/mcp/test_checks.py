@@ -85,6 +85,15 @@ def test_a_violation_names_its_rule_and_place() -> None:
         assert caught.value.detail == rule
 
 
+def test_a_place_is_no_longer_than_anybody_reads() -> None:
+    name = "n" * 5000
+    found = checks(outputSchema={"type": "object", "properties": {name: {"type": "integer"}}})
+    found.before()
+    with pytest.raises(McpOutputMismatchError) as caught:
+        found.after({"structuredContent": {name: "x"}})
+    assert caught.value.detail == f"type is not met at /{'n' * 199}"
+
+
 def test_a_schema_that_was_listed_counts_whatever_becomes_of_the_definition() -> None:
     definition: dict[str, Any] = {"name": "t", "outputSchema": {"type": "object", "required": ["a"]}}
     found = ToolChecks("s", definition, BoundedValidator())

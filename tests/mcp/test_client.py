@@ -715,3 +715,30 @@ async def test_options_that_make_no_sense_send_nothing(options: Any) -> None:
             await client.call("echo", **options)
         assert server.of("tools/call") == []
     assert (events[-1].outcome, events[-1].error_class) == ("not-sent", "InvalidValueError")
+
+
+async def test_a_session_that_nothing_watches_is_given_up_with_the_first_call_that_finds_its_end() -> None:
+    session = MockSession(["echo"])
+    async with mcp_client(session=session) as client:
+        await client.tools()
+        await session.aclose()
+        with pytest.raises(ConnectionClosedError) as caught:
+            await client.call("echo")
+        assert caught.value.outcome == "not-sent"
+        await client._keeper._ended.wait()
+        assert client.is_closed
+
+
+async def test_a_list_belongs_to_the_session_that_gave_it() -> None:
+    class Replaced(MockSession):
+        """While it lists, its client gets another session."""
+
+        async def request(self, method: str, params: Any = None, **options: Any) -> Any:
+            answer = await super().request(method, params, **options)
+            client._keeper.number += 1
+            return answer
+
+    async with mcp_client(session=Replaced(["echo"])) as client:
+        await client.tools()
+        with pytest.raises(McpRediscoveryRequiredError):
+            await client.call("echo")

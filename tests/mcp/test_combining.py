@@ -86,3 +86,10 @@ async def test_whatever_a_connection_of_the_callers_own_raises_stays_with_it() -
         tools = McpTools({"x": a, "y": b})
         assert [tool.name for tool in await tools.tools()] == ["x__read"]
         assert isinstance(tools.failures["y"], RuntimeError)
+
+
+async def test_a_client_may_have_names_of_its_own() -> None:
+    async with mock_mcp_client("a", ["read"], says("a"), prefix="own") as a:
+        tools = McpTools({"x": a})
+        assert [tool.name for tool in await tools.tools()] == ["x__read"]
+        assert await tools.call("x__read") == "a:read"

@@ -166,3 +166,27 @@ async def test_a_server_that_its_host_connects_again_is_discovered_again() -> No
                 await host.remove("fake")
                 await client._keeper._ended.wait()
                 assert client.is_closed
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ({"timeout": 7.0}, 7.0),
+        ({"timeout": 7.0, "max_total": 3.0, "reset_on_progress": True}, 3.0),
+        ({"timeout": None, "max_total": 3.0}, 3.0),
+        ({}, None),
+    ],
+)
+async def test_progress_gives_time_only_where_that_is_asked_for(
+    options: Any, limit: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[Any] = []
+    async with embedded(TOOLS) as (_, session):
+
+        async def call_tool(*arguments: Any, on_answer: Any, **more: Any) -> None:
+            limits.append(more["limit"])
+            on_answer(b"{}")
+
+        monkeypatch.setattr(session, "call_tool", call_tool)
+        await HostedRawSession(session).request("tools/call", {"name": "echo"}, **options)
+    assert limits == [limit]

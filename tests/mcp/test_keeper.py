@@ -286,3 +286,34 @@ def test_delays_are_spread_over_their_upper_half() -> None:
     low, high = (Reconnect(jitter=lambda value=value: value) for value in (0.0, 1.0))  # type: ignore[misc]
     assert [low.delay(n) for n in (1, 2, 9)] == [0.25, 0.5, 30.0]
     assert [high.delay(n) for n in (1, 2, 9)] == [0.5, 1.0, 60.0]
+
+
+async def test_a_session_that_is_being_left_is_given_to_nobody() -> None:
+    leaving = anyio.Event()
+    left = anyio.Event()
+    session = Watched()
+
+    @asynccontextmanager
+    async def slow() -> AsyncIterator[RawSession]:
+        yield session
+        leaving.set()
+        await left.wait()
+
+    keeper = SessionKeeper(slow, None)
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(keeper.run)
+            session.over.set()
+            await leaving.wait()
+            with pytest.raises(ConnectionClosedError):
+                _ = keeper.session
+            left.set()
+    assert keeper.is_closed
+
+
+async def test_only_a_session_that_is_watched_is_believed_that_it_is_over() -> None:
+    # Nothing would ever end it, and whoever waits for the next one would wait forever.
+    world = World(watched=False)
+    async with kept(world) as keeper:
+        world.sessions[0].is_closed = True
+        assert keeper.session is await keeper.connected() is world.sessions[0]

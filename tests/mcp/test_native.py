@@ -229,6 +229,7 @@ async def test_progress_is_heard_in_order_and_gives_time() -> None:
         ):
             peer.note("notifications/progress", odd)
         peer.note("notifications/progress", {"progressToken": token, "progress": 0.5})
+        peer.note("notifications/progress", {"progressToken": token, "progress": 1})
         peer.note("notifications/progress", {"progressToken": token, "progress": 2.5, "total": 3})
         peer.ask("q", "ping")
         await peer.next("")
@@ -244,8 +245,12 @@ async def test_after_its_end_a_request_hears_of_no_progress() -> None:
     async with scripted() as (peer, session), anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: session.request("tools/call", {}, on_progress=seen.append))
         request = await peer.next("tools/call")
-        peer.reply(request, {})
-        peer.note("notifications/progress", {"progressToken": "progress-1", "progress": 1})
+        params = {"progressToken": request["params"]["_meta"]["progressToken"], "progress": 1}
+        # In one read: the request is over before whoever made it can know.
+        peer.transport.feed(
+            {"jsonrpc": "2.0", "id": request["id"], "result": {}},
+            {"jsonrpc": "2.0", "method": "notifications/progress", "params": params},
+        )
         peer.ask("q", "ping")
         await peer.next("")
     assert seen == []

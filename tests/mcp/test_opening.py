@@ -217,12 +217,12 @@ async def test_one_refusal_is_answered_with_new_credentials_and_no_more() -> Non
 async def test_another_refusal_is_no_matter_of_credentials() -> None:
     tokens = Tokens()
     async with listening(FakeServer(), authenticate=tokens.authenticate) as url:
-        transport = WebSocketTransport(url + "/elsewhere", lambda: {"Authorization": "x"})
+        transport = WebSocketTransport(url + "/elsewhere", tokens.headers)
         with pytest.raises(UpgradeRefusedError) as caught:
             async with mcp_client("ws", transport=transport):
                 raise AssertionError("it opened")
         assert caught.value.status == 404
-    assert tokens.seen == []
+    assert (tokens.seen, tokens.given) == ([], 1)
 
 
 # -- anything else
