@@ -12,6 +12,9 @@ validator is constructed.
   back-references, runs on an engine that backtracks: with a bound on its steps, and only on values with no more text
   than ``max_backtracking_text``; a match that is not found within them counts as none. ``backtracking=False`` refuses
   such schemas instead.
+- A check takes time in proportion to the values times the references that apply to each, of which there may be
+  ``max_expansions``: where both schema and values come from elsewhere and large values are let in, that limit is to be
+  lowered.
 - Lone surrogates, which JSON can carry and Unicode text cannot, are read as U+FFFD.
 """
 

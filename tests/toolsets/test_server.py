@@ -280,6 +280,40 @@ async def test_who_hangs_at_its_end_holds_up_no_other() -> None:
     assert sorted(ended) == ["game-1", "game-2", "game-3"]
 
 
+async def test_who_gives_up_closing_what_is_idle_leaves_nothing_half_closed() -> None:
+    begun, go, scope = anyio.Event(), anyio.Event(), anyio.CancelScope()
+    bodies: list[Counter] = []
+
+    class Slow(Counter):
+        async def close(self) -> None:
+            begun.set()
+            await go.wait()
+            self.closed = True
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        bodies.append(Slow(ctx))
+        return bodies[-1]
+
+    made = server(toolsets={"game": counter_toolset(instances=True, open=open)})
+    with anyio.fail_after(5):
+        async with hosted_set(made) as host:
+            await host.join()
+            await host.open("game")
+        clock_of(made).advance(DAY + 1)
+
+        async def close() -> None:
+            with scope:
+                await made.close_idle()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(close)
+            await begun.wait()
+            scope.cancel()
+            go.set()
+    assert bodies[0].closed
+    assert made.principals == ()
+
+
 async def test_zero_keeps_them() -> None:
     made = server(idle_close=0)
     async with served(made):

@@ -72,6 +72,32 @@ def test_a_store_that_was_closed_fails_as_one(tmp_path: Path) -> None:
             use()
 
 
+def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+    store = FileToolsetStore(tmp_path / "kept")
+    store.apply([Row("a", "", b"1")])
+    store._database.execute("PRAGMA max_page_count = 4")
+    with pytest.raises(ToolsetStoreError):
+        store.apply([Row("a", "", b"2"), *(Row("a", str(number), b"x" * 4000) for number in range(9))])
+    assert list(store.load()) == [("a", "", b"1")]
+    store.apply([Row("a", "", b"3")])
+    assert list(store.load()) == [("a", "", b"3")]
+    store.close()
+
+
+def test_a_damaged_file_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    store = FileToolsetStore(path)
+    store.apply([Row("a", str(number), b"x" * 400) for number in range(50)])
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    store = FileToolsetStore(path)
+    with pytest.raises(ToolsetStoreError):
+        list(store.load())
+    store.close()
+
+
 @pytest.mark.parametrize("row", [(b"a", "x", b"1"), ("a", b"x", b"1"), ("a", "x", "1"), ("a", "x", 10**9)])
 def test_a_file_that_somebody_else_wrote_into(tmp_path: Path, row: tuple[object, ...]) -> None:
     path = tmp_path / "kept"
