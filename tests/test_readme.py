@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpl_core.mcp import StdioTransport, mcp_client
 from tests.server.raw_host import spawned
 
 README = Path(__file__).parent.parent / "README.md"
@@ -59,6 +60,14 @@ def test_the_host_talks_to_the_server(folder: Path) -> None:
         "kept",
         "memory ('memory:new',) remembered: hello",
     ]
+
+
+@pytest.mark.anyio
+async def test_a_plain_mcp_host_sees_a_plain_mcp_server(folder: Path) -> None:
+    async with mcp_client(
+        "memory", transport=StdioTransport([sys.executable, str(folder / "memory_server.py")])
+    ) as memory:
+        assert await memory.call("remember", {"text": "hello"}) == "kept"
 
 
 def test_the_connection_alone_talks_to_the_server(folder: Path) -> None:
