@@ -55,12 +55,16 @@ class CatalogMonitor:
             CatalogError: ``mcp_protocol_unsupported``, ``mcp_protocol_conflict`` (another one than before); the monitor
                 is closed then.
         """
+        problem: CatalogCode | None = None
         if not isinstance(version, str) or version not in SUPPORTED_VERSIONS:
+            problem = "mcp_protocol_unsupported"
+        elif self._version not in (None, version):
+            problem = "mcp_protocol_conflict"
+        if problem is not None:
             self.close()
-            raise CatalogError("mcp_protocol_unsupported")
-        if self._version not in (None, version):
-            self.close()
-            raise CatalogError("mcp_protocol_conflict")
+            # The server's word: it is not to stand in the frames of what is raised. The adapters keep it out of theirs.
+            del version
+            raise CatalogError(problem)
         self._version = version
 
     def list_changed(self) -> None:

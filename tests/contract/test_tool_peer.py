@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -124,6 +125,10 @@ async def test_a_version_that_the_catalog_does_not_know(kind: str) -> None:
             peer.watch(monitor)
     assert caught.value.code == "mcp_protocol_unsupported"
     assert monitor.closed
+    # It is the server's word, and stands in no frame but those of this test.
+    tail = caught.tb.tb_next
+    frames = traceback.TracebackException(CatalogError, caught.value, tail, capture_locals=True).format()
+    assert "2025-03-26" not in "".join(frames)
 
 
 async def test_a_server_without_tools(kind: str) -> None:

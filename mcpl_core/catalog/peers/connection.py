@@ -43,6 +43,7 @@ class ConnectionPeer:
     def __init__(self, connection: McplConnection, initialized: Mapping[str, Any]) -> None:
         version = initialized.get("protocolVersion") if isinstance(initialized, Mapping) else None
         if not isinstance(version, str):
+            del initialized, version
             raise InvalidValueError("initialize_result", "it names no protocol version", "$.protocolVersion")
         self._connection = connection
         self._line = _Line(connection)
@@ -65,7 +66,8 @@ class ConnectionPeer:
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         """See ``ToolPeer``. Where nobody else takes its errors, the connection would log what it cannot read with an
         excerpt; while it is watched, the kinds of its errors are logged instead."""
-        leave = self._line.watch(self._version, monitor)
+        monitor.accept_version(self._version)
+        leave = self._line.watch(monitor)
         unmute = self._connection.on_error(kinds_only(_logger, "a connection"))
 
         def end() -> None:
@@ -114,7 +116,8 @@ class HostPeer:
 
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         """See ``ToolPeer``."""
-        return self._line.watch(self._session.protocol_version, monitor)
+        monitor.accept_version(self._session.protocol_version)
+        return self._line.watch(monitor)
 
     async def request(self, method: PeerMethod, params: dict[str, Any]) -> PeerReply:
         """See ``ToolPeer``."""
@@ -144,12 +147,11 @@ class _Line:
                 self._watchers.close()
             return own_failure(exc)
 
-    def watch(self, version: str, monitor: CatalogMonitor) -> Callable[[], None]:
+    def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         def heard(message: Request | Notification) -> None:
             if message.method == methods.TOOLS_LIST_CHANGED and isinstance(message, Notification):
                 monitor.list_changed()
 
-        monitor.accept_version(version)
         connection = self._connection
         removers = (connection.on_message(heard), connection.on_close(monitor.close), self._watchers.add(monitor))
         if connection.is_closed:

@@ -97,9 +97,8 @@ class SdkPeer:
     def watch(self, monitor: CatalogMonitor) -> Callable[[], None]:
         """See ``ToolPeer``. A session that is not initialized has no version to tell. One that is over tells nobody:
         whoever leaves it closes the monitor; until then requests fail one by one."""
-        version = self._session.protocol_version
-        if version is not None:
-            monitor.accept_version(version)
+        if self._session.protocol_version is not None:
+            monitor.accept_version(self._session.protocol_version)
         return self._notices.watchers.add(monitor)
 
     async def request(self, method: PeerMethod, params: dict[str, Any]) -> PeerReply:
