@@ -44,6 +44,8 @@ __all__ = ("Channel",)
 
 #: Deeper than this the SDK's serialiser gives up.
 _SDK_DEPTH = 200
+#: So many requests of the server may be open at a time. Each is a task; a server cannot make any number of them.
+_MOST_ANSWERING = 256
 #: Seconds that telling a server of a cancellation may take.
 _NOTICE_BOUND = 1.0
 
@@ -89,6 +91,7 @@ class Channel:
         self._callbacks: list[Callable[[str, Any], None]] = []
         #: The server's requests that are being handled, by type and id: 1 is not "1".
         self._asked: dict[tuple[type, int | str], anyio.CancelScope] = {}
+        self._answering = 0
         self._to_sdk: MemoryObjectSendStream[SessionMessage | Exception]
         self.for_sdk: MemoryObjectReceiveStream[SessionMessage | Exception]
         self._to_sdk, self.for_sdk = anyio.create_memory_object_stream[SessionMessage | Exception](16)
@@ -127,14 +130,14 @@ class Channel:
         if isinstance(message, Notification):
             self._notified(message.method, params)
         else:
-            self._spawn(lambda: self._answer(message.id, message.method, params))
+            self._asked_for(message.id, message.method, params)
 
     async def _take(self, item: SessionMessage) -> None:
         match item.message:
             case JSONRPCNotification(method=method, params=params):
                 self._notified(method, params)
             case JSONRPCRequest() as request:
-                self._spawn(lambda: self._answer(request.id, request.method, request.params))
+                self._asked_for(request.id, request.method, request.params)
             case JSONRPCResponse(id=id, result=result):
                 await self._answered(id, result, item)
             case JSONRPCError(id=id, error=error):
@@ -172,6 +175,13 @@ class Channel:
 
         return remove
 
+    def _asked_for(self, id: int | str, method: str, params: Any) -> None:
+        if self._answering >= _MOST_ANSWERING:
+            _logger.warning("MCP over HTTP: the server has too many requests open; one is not answered")
+            return
+        self._answering += 1
+        self._spawn(lambda: self._answer(id, method, params))
+
     async def _answer(self, id: int | str, method: str, params: Any) -> None:
         """Answers a request of the server's, unless the server takes it back."""
         key = (type(id), id)
@@ -180,6 +190,7 @@ class Channel:
             try:
                 answer = await self._answer_of(id, method, params)
             finally:
+                self._answering -= 1
                 if self._asked.get(key) is scope:
                     del self._asked[key]
         if not scope.cancelled_caught:

@@ -61,6 +61,8 @@ _SESSION_ID = re.compile(r"[\x21-\x7e]+")
 _ANSWER = "answer"
 #: Messages that may overtake others, so that a server that is slow to take them holds up nothing.
 _UNORDERED = frozenset({"notifications/cancelled", _ANSWER})
+#: So many of them may be on their way at a time.
+_MOST_OVERTAKING = 256
 #: Failures at which nothing of a request was written.
 _BEFORE_SENDING = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
@@ -106,6 +108,7 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         self._spawn = spawn
         self._follower = Follower(self._resume, timing, limit)
         self._open: dict[Id, Exchange] = {}
+        self._overtaking = 0
         self.session_id: str | None = None
         self.watched = Watched()
         self.resumes = True
@@ -150,6 +153,11 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         """Sends the request of a known exchange; see ``handle_async_request``."""
         if exchange.method in _UNORDERED:
             # The SDK waits until such a message is delivered before it sends anything else.
+            if self._overtaking >= _MOST_OVERTAKING:
+                exchange.failure = TransportError("too many messages are on their way")
+                self._report(exchange)
+                return httpx2.Response(_NO_STATUS)
+            self._overtaking += 1
             self._spawn(lambda: self._send_notice(request, exchange))
             return httpx2.Response(202)
         if exchange.aborted:
@@ -307,8 +315,11 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
                 exchange.on_answer()
 
     async def _send_notice(self, request: httpx2.Request, exchange: Exchange) -> None:
-        response = await self._bounded(request, exchange)
-        await response.aclose()
+        try:
+            response = await self._bounded(request, exchange)
+            await response.aclose()
+        finally:
+            self._overtaking -= 1
         self._report(exchange)
 
     def _conclude(self, exchange: Exchange) -> None:

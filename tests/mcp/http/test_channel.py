@@ -361,3 +361,26 @@ async def test_a_request_that_the_server_takes_back_is_not_answered(taken_back: 
             await ends.say(JSONRPCRequest(jsonrpc="2.0", id=10, method="ping"))
             ids = {(await ends.sent()).id for _ in range(2 if answered else 1)}
             assert ids == ({9, 10} if answered else {10})
+
+
+async def test_a_server_has_only_so_many_requests_open(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    go_on, asked = anyio.Event(), 0
+
+    async def elicit(params: Any) -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        await go_on.wait()
+        return {}
+
+    monkeypatch.setattr("mcpl_core.mcp.http.channel._MOST_ANSWERING", 2)
+    async with channel(elicitation__create=elicit) as ends:
+        for id in range(3):
+            await ends.say(JSONRPCRequest(jsonrpc="2.0", id=id, method="elicitation/create"))
+        await anyio.wait_all_tasks_blocked()
+        assert (asked, len(caplog.records)) == (2, 1)
+        go_on.set()
+        assert {(await ends.sent()).id for _ in range(2)} == {0, 1}
+        await ends.say(JSONRPCRequest(jsonrpc="2.0", id=3, method="elicitation/create"))
+        assert (await ends.sent()).id == 3

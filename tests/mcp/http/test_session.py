@@ -1014,3 +1014,24 @@ async def test_whenever_a_caller_gives_up_nothing_is_left_behind(way: str) -> No
         assert [len(each) for each in left] == [0, 0, 0, 0]
         assert (session._channel._asked, session._calls._asked) == ({}, 0)
     assert given_up >= 5
+
+
+async def test_a_stream_of_the_modern_era_is_not_resumed() -> None:
+    discovered = {
+        "resultType": "complete",
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {},
+        "ttlMs": 0,
+        "cacheScope": "private",
+    }
+
+    async def script(seen: Seen) -> Reply | None:
+        if seen.rpc == "server/discover":
+            return result(seen, discovered)
+        return Reply(200, {"content-type": "text/event-stream"}, b"id: e1\nretry: 1\n\n") if seen.body else None
+
+    async with serving(ScriptedServer(script)) as server, opened(server, era="modern") as session:
+        with pytest.raises(ConnectionClosedError) as caught:
+            await session.request("tools/call", CALL)
+        assert caught.value.outcome == "no-response"
+        assert server.of("GET") == []

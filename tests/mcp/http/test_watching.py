@@ -493,3 +493,15 @@ async def test_a_notification_that_nobody_takes_holds_up_nothing_for_ever(
     assert [record.message for record in caplog.records] == [
         "MCP over HTTP: a message was not delivered: TransportError"
     ]
+
+
+async def test_only_so_many_messages_overtake_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mcpl_core.mcp.http.watching._MOST_OVERTAKING", 1)
+    jobs = Jobs()
+    watch = watching(202, jobs=jobs)
+    sent = [(await watch.handle_async_request(note("notifications/cancelled"))).status_code for _ in range(2)]
+    assert (sent, len(jobs.jobs), len(caplog.records)) == ([202, 599], 1, 1)
+    await jobs.jobs[0]()
+    assert (await watch.handle_async_request(note("notifications/cancelled"))).status_code == 202
