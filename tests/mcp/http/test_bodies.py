@@ -112,3 +112,19 @@ async def test_the_body_of_an_error_may_be_anything(monkeypatch: pytest.MonkeyPa
     monkeypatch.undo()
     assert await read(Body(b"a" * 10)) == b"a" * 10
     assert await read(Body(b"a" * 11)) == b""
+
+
+async def test_what_comes_after_enough_is_not_given() -> None:
+    class Hasty(Body):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for _ in range(3):
+                yield self.text
+
+    pieces: list[bytes] = []
+
+    def take(piece: bytes) -> bool:
+        pieces.append(piece)
+        return True
+
+    await each_piece(httpx2.Response(200, stream=Hasty(b"a")), take)
+    assert pieces == [b"a"]

@@ -384,3 +384,27 @@ async def test_a_server_has_only_so_many_requests_open(
         assert {(await ends.sent()).id for _ in range(2)} == {0, 1}
         await ends.say(JSONRPCRequest(jsonrpc="2.0", id=3, method="elicitation/create"))
         assert (await ends.sent()).id == 3
+
+
+async def test_a_request_with_the_id_of_another_can_be_taken_back_after_that_one() -> None:
+    first, second, ended = anyio.Event(), anyio.Event(), anyio.Event()
+    waiting = iter((first, second))
+
+    async def elicit(params: Any) -> dict[str, Any]:
+        try:
+            await next(waiting).wait()
+        except BaseException:
+            ended.set()
+            raise
+        return {}
+
+    async with channel(elicitation__create=elicit) as ends:
+        for _ in range(2):
+            await ends.say(JSONRPCRequest(jsonrpc="2.0", id=9, method="elicitation/create"))
+            await anyio.wait_all_tasks_blocked()
+        first.set()
+        assert (await ends.sent()).id == 9
+        note = JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params={"requestId": 9})
+        await ends.say(note)
+        with anyio.fail_after(5):
+            await ended.wait()

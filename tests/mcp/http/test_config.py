@@ -135,3 +135,17 @@ def _block(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_configuration_shows_its_name_alone() -> None:
     config = read_config(HttpTransport(f"{URL}?token=canary", headers={"authorization": "canary"}), options())
     assert repr(config) == "<HttpConfig n>"
+
+
+@pytest.mark.parametrize(
+    ("given", "repeats"),
+    [
+        ({}, True),
+        ({"retry_on_throttle": {"max_attempts": 1}}, False),
+        ({"retry_on_throttle": False}, False),
+        ({"retry_on_throttle": False, "replay": {"tools": {"t": {"on": ["throttle"]}}}}, False),
+        ({"retry_on_throttle": False, "replay": {"tools": {"t": {"on": ["network"]}}}}, True),
+    ],
+)
+def test_whether_anything_is_sent_twice(given: dict[str, Any], repeats: bool) -> None:
+    assert read_config(HttpTransport(URL), options(**given)).may_repeat is repeats

@@ -73,3 +73,9 @@ def test_a_line_without_end_is_not_kept() -> None:
         assert reader.feed(b"data: xxxxxxxxxx") == []
     assert reader.too_long
     assert len(reader._line) <= 20
+
+
+@pytest.mark.parametrize("step", [1, 100])
+def test_a_mark_of_the_byte_order_belongs_to_no_line(step: int) -> None:
+    text = b"\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n"
+    assert read(*(text[i : i + step] for i in range(0, len(text), step)))[1] == [b"a"]

@@ -38,6 +38,7 @@ def test_the_modern_era_says_it_in_every_request() -> None:
     assert stamp.params(given) == {"name": "t", "_meta": {"progressToken": "p", **META}}
     assert given == {"name": "t", "_meta": {"progressToken": "p"}}
     assert stamp.params({"_meta": 3}) == {"_meta": META}
+    assert stamp.params({"_meta": dict.fromkeys(META, "mine")}) == {"_meta": META}
 
 
 @pytest.mark.parametrize(
