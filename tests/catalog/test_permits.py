@@ -289,3 +289,27 @@ async def test_a_peer_that_returns_what_it_must_not(reply: Any) -> None:
     outcome = await dispatch_write(permit, registration, {"q": "x"}, CALLER)
     assert (outcome.error_code, outcome.effect) == ("mcp_transport_error", "unknown")
     assert permit.outcome == outcome
+
+
+@pytest.mark.spec("R-catalog-6")
+async def test_the_last_look_comes_after_the_scope_and_what_it_raises_keeps_the_write_back() -> None:
+    steps: list[str] = []
+
+    def scope(context: Any, arguments: Any) -> None:
+        steps.append("scope")
+
+    async def look() -> None:
+        steps.append("look")
+        if steps.count("look") == 1:
+            raise LookupError
+
+    peer = ScriptedPeer()
+    _, registration = await write(peer, write_binding(scope=scope))
+    permit = mint_permit(registration, ARGUMENTS, "claim")
+    with pytest.raises(LookupError):
+        await dispatch_write(permit, registration, ARGUMENTS, CALLER, look)
+    assert permit.outcome == CallOutcome(error_code="mcp_canceled", effect="not_started")
+    assert (steps, peer.calls) == (["scope", "look"], [])
+    permit = mint_permit(registration, ARGUMENTS, "claim")
+    assert (await dispatch_write(permit, registration, ARGUMENTS, CALLER, look)).effect == "committed"
+    assert (steps, len(peer.calls)) == (["scope", "look"] * 2, 1)
