@@ -75,7 +75,8 @@ def check_context(context: object) -> None:
 
 
 #: ``check(context, arguments)``, sync or async. ``None`` and ``True`` allow; everything else denies, whatever it is.
-#: The arguments are its own copy.
+#: The arguments are its own copy. Nobody bounds its time; one that gives up by itself says ``False``, since falling off
+#: its end is a ``None``.
 ScopeCheck: TypeAlias = Callable[[CallContext, dict[str, Any]], object | Awaitable[object]]
 
 
