@@ -66,37 +66,40 @@ class Verdict(msgspec.Struct, frozen=True):
         return abs(self.value - self.target.bound) / self.target.bound * 100
 
 
-_CORE, _UVLOOP, _TRIO = "mcpl_core", "mcpl_core, uvloop", "mcpl_core, trio"
+_CORE, _TRIO = "mcpl_core", "mcpl_core, trio"
+#: The floors and the TypeScript core handle a message where they read it. So does this package's inline style; the
+#: others, which give it to a task, are shown beside it.
+_INLINE, _UVLOOP = "mcpl_core inline", "mcpl_core inline, uvloop"
 _FLOOR, _TS, _TIMER = "floor", "TypeScript core", "TypeScript core, timer"
 _RATE = "per_second"
 
 TARGETS: Final = (
-    Target("A", "stdio", _CORE, _FLOOR, _RATE, 0.90),
+    Target("A", "stdio", _INLINE, _FLOOR, _RATE, 0.90),
     Target("A", "stdio", _UVLOOP, _TS, _RATE, 1.05),
-    Target("B", "stdio", _CORE, _FLOOR, _RATE, 1.0),
-    Target("B", "stdio", _CORE, _TS, _RATE, 1.15),
+    Target("B", "stdio", _INLINE, _FLOOR, _RATE, 1.0),
+    Target("B", "stdio", _INLINE, _TS, _RATE, 1.15),
     Target("B", "stdio", _UVLOOP, _TS, _RATE, 1.5),
-    Target("C", "stdio", _CORE, _FLOOR, _RATE, 1.3),
-    Target("C", "stdio", _CORE, _TS, _RATE, 3.0),
-    Target("C", "stdio", _CORE, _TIMER, _RATE, 3.0),
+    Target("C", "stdio", _INLINE, _FLOOR, _RATE, 1.3),
+    Target("C", "stdio", _INLINE, _TS, _RATE, 3.0),
+    Target("C", "stdio", _INLINE, _TIMER, _RATE, 3.0),
     Target("D1", "stdio", _CORE, _TS, _RATE, 1.5),
     Target("D16", "stdio", _CORE, _TS, _RATE, 1.3),
-    Target("E", "stdio", _CORE, _TS, _RATE, 0.9),
-    Target("E", "stdio", _CORE, _TS, "p99_us", 0.7, at_least=False),
+    Target("E", "stdio", _INLINE, _TS, _RATE, 0.9),
+    Target("E", "stdio", _INLINE, _TS, "p99_us", 0.7, at_least=False),
     Target("E", "stdio", _UVLOOP, _TS, _RATE, 1.0),
     Target("E", "stdio", _UVLOOP, _TS, "p99_us", 0.5, at_least=False),
     Target("F", "stdio", _CORE, "", "growth_mb", 64.0, at_least=False),
     Target("G", "stdio", "import mcpl_core", "import mcp", "ms", 0.25, at_least=False),
     Target("H", "memory", "canonical_bytes", "rfc8785.dumps", "per_second", 6.0),
     Target("H", "memory", "manifest_digest", "rfc8785.dumps", "per_second", 2.5),
-    Target("A", "ws", _CORE, _TS, _RATE, 0.95),
-    Target("B", "ws", _CORE, _TS, _RATE, 0.95),
+    Target("A", "ws", _INLINE, _TS, _RATE, 0.95),
+    Target("B", "ws", _INLINE, _TS, _RATE, 0.95),
     Target("A", "ws", _UVLOOP, _TS, _RATE, 1.05),
     Target("B", "ws", _UVLOOP, _TS, _RATE, 1.05),
-    Target("C", "ws", _CORE, _TS, _RATE, 1.3),
+    Target("C", "ws", _INLINE, _TS, _RATE, 1.3),
     Target("D1", "ws", _CORE, _TS, _RATE, 4.0),
     Target("D16", "ws", _CORE, _TS, _RATE, 4.0),
-    Target("E", "ws", _CORE, _TS, "p99_us", 1 / 3, at_least=False),
+    Target("E", "ws", _INLINE, _TS, "p99_us", 1 / 3, at_least=False),
     Target("T", "stdio", "mcpl_core tools", "mcp tools", _RATE, 20.0),
     Target("A", "stdio", _TRIO, _CORE, _RATE, 0.6),
     Target("B", "stdio", _TRIO, _CORE, _RATE, 0.3),
