@@ -146,8 +146,8 @@ class HostedRawSession:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the session is over."""
-        return self._session.is_closed
+        """Whether nothing can be asked any more."""
+        return self._session.is_closed or not self._session.connection.can_ask
 
     async def wait_closed(self) -> BaseException | None:
         """See ``WatchedSession.wait_closed``."""

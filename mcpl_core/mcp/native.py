@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from ..connection import McplConnection
 from ..dispatch import Router
-from ..errors import ConnectionClosedError, ConnectionTimeoutError, InvalidParams, InvalidResultError, McplError
+from ..errors import ConnectionTimeoutError, InvalidParams, InvalidResultError, McplError
 from ..host.handshake import PROTOCOL_VERSION, SUPPORTED_VERSIONS
 from ..observers import kinds_only
 from ..protocol import METHODS, ProgressParams, decode_params, method
@@ -85,8 +85,6 @@ class NativeSession:
         self._waiting: set[_Waiting] = set()
         self._tokens: dict[str, _Waiting] = {}
         self._numbers = count(1)
-        #: A request found that nothing more comes.
-        self._lost = False
         #: Requests of the server behind which a person is being asked now.
         self._asked = 0
         self._closed = anyio.Event()
@@ -173,9 +171,6 @@ class NativeSession:
             with scope:
                 answer = await self.connection.send_request(method, params, timeout=None, on_answer=answered)
                 return _result(method, answer)
-        except ConnectionClosedError:
-            self._lost = True
-            raise
         finally:
             self._waiting.discard(waiting)
             self._tokens.pop(token, None)
@@ -269,7 +264,7 @@ class NativeSession:
     @property
     def is_closed(self) -> bool:
         """Whether nothing can be asked any more."""
-        return self._lost or self.connection.is_closed
+        return not self.connection.can_ask
 
     async def wait_closed(self) -> BaseException | None:
         """See ``WatchedSession.wait_closed``."""

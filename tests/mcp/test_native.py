@@ -452,3 +452,25 @@ async def test_functions_that_raise_cost_nobody_else_anything() -> None:
         peer.reply(request, {})
     assert heard == ["notifications/progress"]
     assert [type(each) for each in failures] == [RuntimeError, RuntimeError]
+
+
+async def test_a_server_that_says_no_more_is_asked_no_more() -> None:
+    asked, answered = anyio.Event(), anyio.Event()
+
+    async def answer(params: Any) -> dict[str, Any]:
+        asked.set()
+        await answered.wait()
+        return {}
+
+    async with scripted(handlers={"elicitation/create": answer}) as (peer, session):
+        peer.ask("e", "elicitation/create")
+        await asked.wait()
+        before = session.is_closed
+        peer.transport.end()
+        await anyio.wait_all_tasks_blocked()
+        assert (before, session.is_closed, session.connection.is_closed) == (False, True, False)
+        with pytest.raises(ConnectionClosedError) as caught:
+            await session.request("tools/list")
+        assert caught.value.outcome == "not-sent"
+        answered.set()
+        await session.wait_closed()
