@@ -18,7 +18,7 @@ TerminateKind = Literal[
     "no-session",  # none was ever issued: a stateless server, a carrier without sessions
     "not-offered",  # the peer lets nobody end its sessions (405)
     "failed",  # another status, or no answer
-    "timed-out",  # no answer within the bound; the request was aborted
+    "timed-out",  # nobody waited for an answer any longer: the bound, or a cancellation; the request was aborted
     "handle-lost",  # this process no longer holds the session; nothing could be sent
     "unavailable",  # the connection is the caller's own; ending its session is not ours to do
 ]

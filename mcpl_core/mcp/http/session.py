@@ -215,11 +215,11 @@ class HttpSession:
         try:
             with anyio.move_on_after(timeout):
                 kind, status, error = await self._end_remote()
+        finally:
+            # Whatever came of it, a cancellation included.
             spent = clock() - began
             known = outcome_of_status(status, spent) if status is not None else None
             self._outcome = known or TerminateOutcome(kind, spent, None, error)
-        finally:
-            # Whatever came of it, a cancellation included.
             with anyio.CancelScope(shield=True):
                 await self.aclose()
         return self._outcome

@@ -967,6 +967,7 @@ async def test_ending_a_session_closes_this_side_though_it_is_cancelled() -> Non
             tasks.cancel_scope.cancel()
         with pytest.raises(ConnectionClosedError):
             await session.request("tools/list")
+        assert (await session.terminate()).kind == "timed-out"
 
 
 @pytest.mark.parametrize("way", ["json", "events", "throttled", "resumed", "asking"])
