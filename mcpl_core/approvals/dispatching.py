@@ -15,8 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from anyio import CancelScope
-
 from ..catalog.bounded import copy_bounded
 from ..catalog.errors import CatalogError
 from ..catalog.identity import IDENTITY_BUDGET
@@ -37,7 +35,7 @@ from .claims import Association, Claim, Outcome, Receipt, new_attempt
 from .errors import ApprovalCode, ApprovalError, refuse
 from .facts import claim_key, keep_refreshed, load_facts, log
 from .gateway import ApprovalGateway
-from .idempotency import live_receipt, settled_receipt, take_back
+from .idempotency import keep_outcome, live_receipt, settled_receipt, take_back
 from .records import ApprovalIntent, approval_id_of, arguments_digest
 from .runs import Run, RunLease, ToolCall
 from .store import Transaction
@@ -223,8 +221,7 @@ def _not_any_more(gateway: ApprovalGateway, tx: Transaction, claimed: _Claimed, 
 
 
 async def _record(gateway: ApprovalGateway, claim: Claim, outcome: Outcome) -> Outcome:
-    with CancelScope(shield=True):
-        await gateway.store.write(lambda tx: _settle(gateway, tx, claim, outcome))
+    await keep_outcome(gateway.store, lambda tx: _settle(gateway, tx, claim, outcome))
     gateway.on_step("dispatch.recorded")
     return outcome
 
@@ -234,7 +231,10 @@ def _settle(gateway: ApprovalGateway, tx: Transaction, claim: Claim, outcome: Ou
     assert association is not None
     now, approval_id = gateway.clock(), association.approval_id
     facts = {"effectState": outcome.effect_state, "errorCode": outcome.error_code}
-    kept = tx.claim(claim.key)
+    kept, known = tx.claim(claim.key), live_receipt(tx, claim.key, now)
+    if known is not None and known.claim.attempt == claim.attempt and known.source == "answer":
+        # The first try was kept, though the store could not say so.
+        return
     if kept is not None and kept.attempt != claim.attempt:
         # Somebody proved that it was not made, and it was claimed again: what came of this one is for people to see.
         log(tx, approval_id, "unknown", now, **facts, late=True)
@@ -248,8 +248,7 @@ def _settle(gateway: ApprovalGateway, tx: Transaction, claim: Claim, outcome: Ou
         log(tx, approval_id, "released", now, **facts)
     else:
         tx.remove_claim(claim.key)
-        known = live_receipt(tx, claim.key, now) or Receipt(claim, outcome, now)
-        tx.save_receipt(replace(known, expires_at_ms=None))
+        tx.save_receipt(replace(known or Receipt(claim, outcome, now), expires_at_ms=None))
         log(tx, approval_id, "returned", now, **facts)
     gateway.on_step("dispatch.outcome_saved")
 

@@ -24,7 +24,7 @@ from .fields import integer
 from .records import arguments_digest
 from .store import ApprovalStore, Transaction
 
-__all__ = ("DEFAULT_RECEIPT_TTL_MS", "Idempotency", "live_receipt", "settled_receipt", "take_back")
+__all__ = ("DEFAULT_RECEIPT_TTL_MS", "Idempotency", "keep_outcome", "live_receipt", "settled_receipt", "take_back")
 
 #: How long a receipt answers for its key: a day.
 DEFAULT_RECEIPT_TTL_MS: Final = 24 * 60 * 60 * 1000
@@ -97,8 +97,7 @@ class Idempotency:
         if isinstance(begun, Outcome):
             return begun
         outcome = await operation()
-        with CancelScope(shield=True):
-            await self._store.write(lambda tx: self._settle(tx, begun, outcome))
+        await keep_outcome(self._store, lambda tx: self._settle(tx, begun, outcome))
         return outcome
 
     def _settle(self, tx: Transaction, claim: Claim, outcome: Outcome) -> None:
@@ -148,6 +147,22 @@ async def take_back(store: ApprovalStore, work: Callable[[Transaction], None]) -
     """Frees what a claim held whose call was not begun, as far as the store can be reached."""
     with CancelScope(shield=True), suppress(ApprovalStorageError):
         await store.write(work)
+
+
+async def keep_outcome(store: ApprovalStore, work: Callable[[Transaction], None]) -> None:
+    """Records what came of a call, also for a caller that is cancelled.
+
+    A connection may have been lost while the call took its time. What is known is worth a second try, which finds out
+    whether the first one was kept.
+
+    Raises:
+        ApprovalStorageError: both failed.
+    """
+    with CancelScope(shield=True):
+        try:
+            await store.write(work)
+        except ApprovalStorageError:
+            await store.write(work)
 
 
 def live_receipt(tx: Transaction, key: ClaimKey, now_ms: int) -> Receipt | None:

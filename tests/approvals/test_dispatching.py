@@ -522,26 +522,77 @@ async def test_a_caller_that_is_cancelled_at_any_transaction(
 async def test_a_store_that_fails_after_the_claim_was_committed(tmp_path: Path, again: bool) -> None:
     """Whether the claim is there is not known then; that nothing was sent is."""
 
-    class Failing(Cutting):
-        async def _do(self, operation: Any, work: Any) -> Any:
-            if self.moments and not again:
-                raise ApprovalStorageError("on purpose")
-            found = await operation(work)
-            self.moments += 1
-            if self.moments == 1:
-                raise ApprovalStorageError("on purpose")
-            return found
-
     async with host_at(tmp_path) as host:
         lease, record = await host.approved()
-        failing_host = Host(Failing(host.store, lambda moment: None), server=host.server)  # type: ignore[arg-type]
+        lost = {1: "after"} if again else {1: "after", 2: "before"}
+        losing = Host(Losing(host.store, lost), server=host.server)  # type: ignore[arg-type]
         with pytest.raises(ApprovalStorageError):
-            await failing_host.dispatch(lease)
+            await losing.dispatch(lease)
         assert await host.claimed(record) is not again
         if again:
             assert await host.dispatch(lease) == DONE
             assert (await host.kinds(record))[-4:] == ["executed", "released", "executed", "returned"]
         assert len(host.server.calls) == again
+
+
+class Losing(Cutting):
+    """A store whose connection is lost at some of its transactions, before or after they were committed."""
+
+    def __init__(self, store: Any, lost: dict[int, str]) -> None:
+        super().__init__(store, lambda moment: None)
+        self._lost = lost
+
+    async def _do(self, operation: Any, work: Any) -> Any:
+        self.moments += 1
+        when = self._lost.get(self.moments)
+        if when == "before":
+            raise ApprovalStorageError("on purpose")
+        found = await operation(work)
+        if when == "after":
+            raise ApprovalStorageError("on purpose")
+        return found
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("outcome", ["committed", "unknown", "not_started"])
+async def test_a_connection_that_was_lost_while_the_call_took_its_time(tmp_path: Path, when: str, outcome: str) -> None:
+    async with host_at(tmp_path) as host:
+        lease, record = await host.approved()
+        if outcome != "committed":
+            host.server.answer = failing("mcp_connection_closed", submitted=outcome == "unknown")
+        losing = Host(Losing(host.store, {3: when}), server=host.server)  # type: ignore[arg-type]
+        losing.registrations = host.registrations
+        assert (await losing.dispatch(lease)).effect_state == outcome
+        assert await host.receipted(record) is (outcome == "committed")
+        assert await host.claimed(record) is (outcome == "unknown")
+        if outcome == "committed":
+            assert (await host.kinds(record))[-2:] == ["executed", "returned"]
+        assert len(host.server.calls) == 1
+
+
+@pytest.mark.anyio
+async def test_a_store_that_stays_away_keeps_the_claim(tmp_path: Path) -> None:
+    async with host_at(tmp_path) as host:
+        lease, record = await host.approved()
+        losing = Host(Losing(host.store, {3: "before", 4: "before"}), server=host.server)  # type: ignore[arg-type]
+        with pytest.raises(ApprovalStorageError):
+            await losing.dispatch(lease)
+        assert await host.claimed(record) and len(host.server.calls) == 1
+
+
+@pytest.mark.anyio
+async def test_only_its_own_claim_is_taken_back(tmp_path: Path) -> None:
+    async with host_at(tmp_path) as host, anyio.create_task_group() as tasks:
+        lease, record = await host.approved()
+        host.server.until = anyio.Event()
+        tasks.start_soon(host.dispatch, lease)
+        await host.server.entered.wait()
+        losing = Host(Losing(host.store, {1: "before"}), server=host.server)  # type: ignore[arg-type]
+        with pytest.raises(ApprovalStorageError):
+            await losing.dispatch(lease)
+        assert await host.claimed(record)
+        host.server.until.set()
 
 
 # The same call from two sides

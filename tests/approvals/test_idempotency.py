@@ -166,26 +166,57 @@ async def test_a_caller_that_is_cancelled_when_the_result_is_there_keeps_it(tmp_
         assert later.count == 0
 
 
+class Losing:
+    """A store whose connection is lost at some of its transactions, before or after they were committed."""
+
+    def __init__(self, store: Any, lost: dict[int, str]) -> None:
+        self._store = store
+        self._lost = lost
+        self.count = 0
+
+    async def write(self, work: Any) -> Any:
+        self.count += 1
+        when = self._lost.get(self.count)
+        if when == "before":
+            raise ApprovalStorageError("on purpose")
+        found = await self._store.write(work)
+        if when == "after":
+            raise ApprovalStorageError("on purpose")
+        return found
+
+
+def _losing(host: Host, lost: dict[int, str]) -> Idempotency:
+    return Idempotency(Losing(host.store, lost), host.clock)  # type: ignore[arg-type]
+
+
 @pytest.mark.anyio
 async def test_a_store_that_fails_after_the_key_was_claimed(tmp_path: Path) -> None:
-    class Failing:
-        def __init__(self, store: Any) -> None:
-            self.store = store
-            self.failed = False
-
-        async def write(self, work: Any) -> Any:
-            found = await self.store.write(work)
-            if not self.failed:
-                self.failed = True
-                raise ApprovalStorageError("on purpose")
-            return found
-
     async with host_at(tmp_path) as host:
         operation = Operation()
         with pytest.raises(ApprovalStorageError):
-            await Idempotency(Failing(host.store), host.clock).execute_once(KEY, {"n": 1}, operation)  # type: ignore[arg-type]
+            await _losing(host, {1: "after"}).execute_once(KEY, {"n": 1}, operation)
         assert operation.count == 0
         assert await _once(host, operation) == DONE
+
+
+@pytest.mark.anyio
+async def test_a_store_that_fails_leaves_the_claim_of_another(tmp_path: Path) -> None:
+    async with host_at(tmp_path) as host:
+        await _once(host, Operation(Outcome("unknown", None, "mcp_timeout")))
+        with pytest.raises(ApprovalStorageError):
+            await _losing(host, {1: "before"}).execute_once(KEY, {"n": 1}, Operation())
+        with refused("idempotency_in_flight"):
+            await _once(host, Operation())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_connection_that_was_lost_meanwhile(tmp_path: Path, when: str) -> None:
+    async with host_at(tmp_path) as host:
+        operation = Operation()
+        assert await _losing(host, {2: when}).execute_once(KEY, {"n": 1}, operation) == DONE
+        assert await _once(host, operation) == DONE
+        assert operation.count == 1
 
 
 @pytest.mark.anyio

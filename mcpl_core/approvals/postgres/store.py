@@ -3,7 +3,7 @@
 Owns: the connection, the schema and its format. Does not own: the tables and records (``mcpl_core.approvals.sql``).
 
 Transactions that write take turns: each locks the row that holds the format. Decisions are made at the pace of people,
-so that one after the other is fast enough, and no transaction is ever tried twice.
+so that one after the other is fast enough, and nothing here is ever tried twice.
 """
 
 from __future__ import annotations
