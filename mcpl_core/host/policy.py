@@ -93,6 +93,8 @@ class HostPolicy:
 
     def __post_init__(self) -> None:
         for index, rule in enumerate(self.rules):
+            if not isinstance(rule, PolicyRule):
+                raise TypeError("the rules of a policy are PolicyRule objects; HostPolicy.allow(...) makes one")
             for pattern in ineffective_patterns(rule.allow, rule.deny, self.vocabulary):
                 hint = _hint(pattern, self.vocabulary)
                 raise InvalidValueError("ineffective_pattern", f"{pattern} matches no path{hint}", f"$.rules[{index}]")

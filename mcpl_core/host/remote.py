@@ -136,6 +136,8 @@ class RemoteServer(ABC):
         Returns:
             The result; ``is_error`` says that the tool failed.
         """
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise TypeError(f"the arguments of a tool are a mapping, not a {type(arguments).__name__}")
         link = self.link
         link.check_sending(method.TOOLS_CALL)
         settings = link.hub.settings

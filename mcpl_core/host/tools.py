@@ -88,7 +88,10 @@ class ToolTable:
         try:
             return self._tools[name]
         except KeyError:
-            raise InvalidValueError("unknown_tool", f"no tool is listed as {name[:80]!r}") from None
+            text = f"no server that may be called lists a tool as {name[:80]!r}"
+            raise InvalidValueError("unknown_tool", text) from None
+                "unknown_tool", f"no server that may be called lists a tool as {name[:80]!r}"
+            ) from None
 
     def forget(self, server: str) -> None:
         """Drops the tools of a server."""

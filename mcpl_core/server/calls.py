@@ -220,6 +220,7 @@ class HostCalls(ExtensionCalls):
 
         Raises:
             InvalidValueError: a tag has no namespace, or a content is none.
+            TypeError: a message is no ``IncomingMessage``.
         """
         params = ChannelsIncomingParams(messages=[_incoming(message) for message in messages])
         result: ChannelsIncomingResult = await self.call(method.CHANNELS_INCOMING, params)
@@ -369,6 +370,8 @@ def _typed(entry: Method, params: Any) -> Any:
 
 
 def _incoming(message: IncomingMessage) -> IncomingMessage:
+    if not isinstance(message, IncomingMessage):
+        raise TypeError(f"a message is an IncomingMessage, not a {type(message).__name__}")
     if message.tags is not UNSET:
         check_tags(message.tags)
     return msgspec.structs.replace(message, content=message_content(message.content))

@@ -111,6 +111,8 @@ def _kept(promised: ResultSchema, text: bytes, *, fits: bool = False) -> Any:
 
 
 def _full(promised: ResultSchema, value: ToolResult) -> dict[str, Any]:
+    if not isinstance(value.state, StateRecord | UnsetType):
+        raise InvalidValueError("state", "the state is a StateRecord", "$.state")
     if value.state is not UNSET and value.state.form == "both":
         raise InvalidValueError("state", "a state carries data or a patch, not both", "$.state")
     if not isinstance(value.meta, dict | UnsetType):

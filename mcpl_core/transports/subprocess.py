@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 import anyio
@@ -221,7 +221,7 @@ class SubprocessTransport(LineTransport):
 
 
 def _checked(command: Sequence[str | os.PathLike[str]]) -> list[str]:
-    if isinstance(command, str | bytes | os.PathLike):
+    if isinstance(command, str | bytes | os.PathLike) or not isinstance(command, Iterable):
         raise TypeError(f"a command is a sequence of a program and its arguments, not {command!r}")
     words = [os.fspath(word) for word in command]
     for word in words:

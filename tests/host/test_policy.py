@@ -63,6 +63,12 @@ def test_rules_hold_for_the_servers_that_they_name() -> None:
     assert not PolicyRule(servers=("a*",)).concerns("bac")
 
 
+def test_rules_are_rules() -> None:
+    words: Any = ("tools",)
+    with pytest.raises(TypeError):
+        HostPolicy(words)
+
+
 @pytest.mark.parametrize(
     ("pattern", "hint"),
     [

@@ -78,6 +78,9 @@ async def test_a_tool_is_called() -> None:
         }
         failed, _ = await exchange(raw, lambda: session.call_tool("echo"), "tools/call", said("no", isError=True))
         assert failed.is_error
+        text: Any = "a"
+        with pytest.raises(TypeError):
+            await session.call_tool("echo", text)
     outcomes = [record.outcome for record in audit if record.operation == "tools/call"]
     assert outcomes == ["success", "failure"]
 

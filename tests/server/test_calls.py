@@ -276,6 +276,9 @@ async def test_incoming_messages_are_checked() -> None:
         for bad in ({"tags": ["bare"]}, {"content": 3}):
             with pytest.raises(InvalidValueError):
                 await end.calls.incoming([MESSAGE, msgspec.structs.replace(MESSAGE, **bad)])
+        plain: Any = {"channelId": "x:1"}
+        with pytest.raises(TypeError):
+            await end.calls.incoming([plain])
         assert end.calls.connection.stats.sent == 0
 
 

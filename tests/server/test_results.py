@@ -193,6 +193,10 @@ def test_the_three_states_of_a_state_stay_apart() -> None:
     assert state(data={}) == {"checkpoint": "c", "data": {}}
     with pytest.raises(InvalidValueError):
         state(data={}, patch=[])
+    plain: Any = {"checkpoint": "c"}
+    with pytest.raises(InvalidValueError) as caught:
+        wire(ToolResult(state=plain))
+    assert caught.value.path == "$.state"
 
 
 @pytest.mark.parametrize("structured", [3, [1], "a", None])
