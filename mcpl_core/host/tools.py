@@ -90,8 +90,6 @@ class ToolTable:
         except KeyError:
             text = f"no server that may be called lists a tool as {name[:80]!r}"
             raise InvalidValueError("unknown_tool", text) from None
-                "unknown_tool", f"no server that may be called lists a tool as {name[:80]!r}"
-            ) from None
 
     def forget(self, server: str) -> None:
         """Drops the tools of a server."""
