@@ -189,7 +189,7 @@ async def test_two_hosts_make_the_schema_at_once(database: Database) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_server_that_lets_go_at_any_statement_of_a_dispatch(database: Database) -> None:
-    """Either nothing was sent, and the next host makes the call; or what came of it is recorded over a new connection."""
+    """Nothing was sent, and the next host makes the call; or what came of it is recorded over a new connection."""
     with anyio.fail_after(LIMIT):
         async with database.open() as store, database.open() as second:
             execute, statements, fatal = store._execute, 0, 0

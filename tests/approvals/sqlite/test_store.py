@@ -176,7 +176,8 @@ async def _use(store: SqliteApprovalStore) -> None:
 async def test_a_file_that_is_taken_away_or_replaced_is_used_no_more(path: Path) -> None:
     with anyio.fail_after(LIMIT):
         async with SqliteApprovalStore(path) as store:
-            os.rename(path, path.with_name("moved"))
+            for name in os.listdir(path.parent):
+                os.rename(path.with_name(name), path.with_name(f"moved-{name}"))
             await _use(store)
             async with SqliteApprovalStore(path) as other:
                 await other.write(lambda tx: tx.save_run(RUN))
