@@ -88,6 +88,9 @@ class Endpoint:
             self._shown = target.name
         elif callable(target):
             self._shown = "connection"
+        elif not isinstance(target, Sequence):
+            kind = type(target).__name__
+            raise TypeError(f"an endpoint is a URL, a command in words, or what makes a connection, not a {kind}")
         else:
             self.configured = tuple(os.fspath(word) for word in target)
             self._shown = PurePath(self.configured[0]).name if self.configured else ""
@@ -109,6 +112,7 @@ class Dialer:
 
     Raises:
         InvalidValueError: the URL is outside its grammar.
+        TypeError: the target is none.
     """
 
     def __init__(

@@ -64,6 +64,12 @@ def test_what_was_handed_over_has_no_address() -> None:
     assert str(Endpoint(made)) == "connection"
 
 
+def test_what_is_no_target_is_refused() -> None:
+    target: Any = object()
+    with pytest.raises(TypeError):
+        Endpoint(target)
+
+
 def test_a_bad_uri_is_refused_before_anything_is_dialled() -> None:
     with pytest.raises(InvalidValueError) as caught:
         connect_server("mcpl:///evil")
