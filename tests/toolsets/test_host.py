@@ -233,10 +233,15 @@ async def test_without_push_events_the_grant_of_tools_suffices_for_changes() -> 
 
 @pytest.mark.spec("R-hints-2")
 async def test_without_tools_no_change_is_looked_at_and_nothing_asked() -> None:
-    async with table(HostPolicy.allow("pushEvents")) as at:
+    audit: list[AuditRecord] = []
+    async with table(HostPolicy.allow("pushEvents"), audit=audit) as at:
+        await at.lists()
+        before = len(audit)
         assert "error" not in await at.raw.ask("push/event", event(hints=[change(1, ["read"])]))
-        at.raw.send(changed(change(2, ["read"])))
+        # Were it looked at, one before it would be missed.
+        at.raw.send(changed(change(5, ["read"])))
         assert (at.visible, await at.lists()) == ([], 0)
+        assert "toolsets/list" not in [record.operation for record in audit[before:]]
         with pytest.raises(CapabilityDenied):
             await at.toolsets.listed()
         with pytest.raises(CapabilityDenied):

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 class Bench:
     """Instances without a server around them."""
 
-    def __init__(self, keeper: Keeper | None = None, **facts: Any) -> None:
+    def __init__(self, keeper: Keeper | None = None, grace: float = 5, **facts: Any) -> None:
         self.reported: list[BaseException] = []
         self.stopped: list[Key] = []
         self.principal = Principal("p", ["game"], 3, 256)
@@ -41,7 +41,7 @@ class Bench:
                 begin=lambda principal, key: None,
                 stop=lambda principal, key: self.stopped.append(key),
                 report=self.reported.append,
-                grace=0.01,
+                grace=grace,
             )
         )
 
@@ -236,7 +236,7 @@ async def test_an_end_that_nobody_waits_for_is_bounded() -> None:
     async def open(ctx: InstanceContext, options: Any) -> Counter:
         return Endless(ctx)
 
-    bench = Bench(open=open)
+    bench = Bench(grace=0.01, open=open)
     opened = await bench.open()
     assert await bench.instances.end(bench.principal, opened, "idle")
     assert [record.reason for record in bench.principal.ended()] == ["failed"]
@@ -360,7 +360,7 @@ async def test_what_takes_too_long_is_made_again_another_time() -> None:
             await anyio.sleep_forever()
         return Counter.load(ctx, text)
 
-    bench = Bench(kept(), load=load)
+    bench = Bench(kept(), grace=0.05, load=load)
     with anyio.fail_after(5):
         await bench.instances.make_again(bench.principal)
         assert (len(bench.reported), bench.principal.open(), list(bench.principal.ended())) == (1, [], [])
