@@ -10,9 +10,10 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import anyio
 from msgspec import UNSET, UnsetType
 
-from ..errors import ConnectionClosedError, MethodNotFound
+from ..errors import ConnectionClosedError, ConnectionTimeoutError, MethodNotFound
 from ..protocol.method import TOOLS_CALL, TOOLS_LIST
 from .client import McpClient
 from .connecting import mcp_client
@@ -66,16 +67,22 @@ class MockSession:
         reset_on_progress: bool = False,
         max_total: float | None = None,
     ) -> dict[str, Any]:
-        """See ``RawSession.request``; knows ``tools/list`` and ``tools/call``."""
+        """See ``RawSession.request``; knows ``tools/list`` and ``tools/call``. There is no progress."""
         if self._closed:
             raise ConnectionClosedError("not-sent")
         if method == TOOLS_LIST:
             return {"tools": self.tools}
         if method != TOOLS_CALL:
             raise MethodNotFound
-        tool, arguments = (params or {})["name"], (params or {})["arguments"]
-        self.calls.append((tool, arguments))
-        result = self._handler(tool, arguments)
+        bounds = [bound for bound in (timeout, max_total) if isinstance(bound, int | float)]
+        bound = min(bounds, default=float("inf"))
+        with anyio.move_on_after(bound):
+            return await self._called(**(params or {}))
+        raise ConnectionTimeoutError(method, bound)
+
+    async def _called(self, name: str, arguments: dict[str, Any], **more: Any) -> dict[str, Any]:
+        self.calls.append((name, arguments))
+        result = self._handler(name, arguments)
         if inspect.isawaitable(result):
             result = await result
         return dict(result) if isinstance(result, Mapping) else {"content": [{"type": "text", "text": str(result)}]}

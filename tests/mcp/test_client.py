@@ -742,3 +742,31 @@ async def test_a_list_belongs_to_the_session_that_gave_it() -> None:
         await client.tools()
         with pytest.raises(McpRediscoveryRequiredError):
             await client.call("echo")
+
+
+@pytest.mark.spec("R-mcp-8")
+async def test_a_server_that_breaks_again_and_again() -> None:
+    async def hang(params: Any) -> Any:
+        await anyio.sleep_forever()
+
+    server = FakeServer(call=hang)
+    ends: list[str | None] = []
+    async with connected(server) as client:
+        for number in range(1, 21):
+            await client.refresh()
+
+            async def call() -> None:
+                with pytest.raises(ConnectionClosedError) as caught:
+                    await client.call("echo")
+                ends.append(caught.value.outcome)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call)
+                tasks.start_soon(call)
+                await server.next("tools/call", 2 * number)
+                await server.kill()
+            await client.connected()
+    assert ends == ["no-response"] * 40
+    # What was on its way is over, and was never sent again.
+    assert len(server.of("tools/call")) == 40
+    assert len(server.of("initialize")) == 21

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import anyio
 import pytest
 
-from mcpl_core.errors import ConnectionClosedError, MethodNotFound
+from mcpl_core.errors import ConnectionClosedError, ConnectionTimeoutError, MethodNotFound
 from mcpl_core.mcp.client import McpClient
 from mcpl_core.mcp.connecting import mcp_client
 from mcpl_core.mcp.errors import McpOutputMismatchError, McpToolError
@@ -75,3 +76,13 @@ async def test_other_methods_and_the_end() -> None:
 
 def test_it_takes_what_clients_take() -> None:
     assert inspect.signature(mock_mcp_client).parameters["options"].kind is inspect.Parameter.VAR_KEYWORD
+
+
+@pytest.mark.parametrize("options", [{"timeout": 0.0}, {"timeout": None, "max_total": 0.0}])
+async def test_a_handler_that_takes_forever_is_waited_for_as_long_as_a_server(options: Any) -> None:
+    async def handle(tool: str, arguments: dict[str, Any]) -> Any:
+        await anyio.sleep_forever()
+
+    async with mock_mcp_client("m", ["slow"], handle) as client:
+        with pytest.raises(ConnectionTimeoutError):
+            await client.call("slow", meta={"a": 1}, **options)
