@@ -57,6 +57,13 @@ def _host(rest: str) -> str:
     return host if user or "@" not in rest else ""
 
 
+def _words(command: Any) -> tuple[str, ...]:
+    if not isinstance(command, Sequence):
+        kind = type(command).__name__
+        raise TypeError(f"an endpoint is a URL, a command in words, or what makes a connection, not a {kind}")
+    return tuple(os.fspath(word) for word in command)
+
+
 class Endpoint:
     """Where a server is: three values, none of them made by overwriting another (RFC-004 5). ``str`` and ``repr`` show
     a scheme, host and port, or a program's name, since a query may carry an invitation.
@@ -88,11 +95,8 @@ class Endpoint:
             self._shown = target.name
         elif callable(target):
             self._shown = "connection"
-        elif not isinstance(target, Sequence):
-            kind = type(target).__name__
-            raise TypeError(f"an endpoint is a URL, a command in words, or what makes a connection, not a {kind}")
         else:
-            self.configured = tuple(os.fspath(word) for word in target)
+            self.configured = _words(target)
             self._shown = PurePath(self.configured[0]).name if self.configured else ""
 
     def __str__(self) -> str:
