@@ -16,7 +16,7 @@ from ..catalog.bounded import copy_bounded
 from ..catalog.errors import EffectState
 from ..catalog.identity import IDENTITY_BUDGET
 from ..errors import InvalidValueError
-from .fields import Field, check_fields, identity, integer, literal, optional, read_fields, write_fields
+from .fields import Field, JsonRecord, check_fields, identity, integer, literal, optional, read_fields, write_fields
 
 __all__ = ("Association", "Claim", "ClaimKey", "Outcome", "Receipt", "ReceiptSource", "new_attempt")
 
@@ -54,8 +54,18 @@ _KEY = (
 )
 
 
+_ASSOCIATION = (
+    Field("approval_id", "approvalId", identity),
+    Field("intent_digest", "intentDigest", identity),
+    Field("approval_revision", "approvalRevision", integer(2)),
+    Field("run_id", "runId", identity),
+    Field("lease_owner", "leaseOwner", identity),
+    Field("lease_epoch", "leaseEpoch", integer(1)),
+)
+
+
 @dataclass(frozen=True, slots=True)
-class Association:
+class Association(JsonRecord):
     """The approval that a claim was made under.
 
     Attributes:
@@ -67,6 +77,8 @@ class Association:
         lease_epoch: its lease.
     """
 
+    _members = _ASSOCIATION
+
     approval_id: str
     intent_digest: str
     approval_revision: int
@@ -76,29 +88,6 @@ class Association:
 
     def __post_init__(self) -> None:
         check_fields(self, _ASSOCIATION)
-
-    def to_json(self) -> dict[str, Any]:
-        """The plain JSON object."""
-        return write_fields(self, _ASSOCIATION)
-
-    @classmethod
-    def from_json(cls, value: Any, path: str = "$") -> Association:
-        """Reads one.
-
-        Raises:
-            InvalidValueError: it is none.
-        """
-        return cls(**read_fields(value, _ASSOCIATION, path))
-
-
-_ASSOCIATION = (
-    Field("approval_id", "approvalId", identity),
-    Field("intent_digest", "intentDigest", identity),
-    Field("approval_revision", "approvalRevision", integer(2)),
-    Field("run_id", "runId", identity),
-    Field("lease_owner", "leaseOwner", identity),
-    Field("lease_epoch", "leaseEpoch", integer(1)),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +148,15 @@ def _json(value: Any, path: str) -> Any:
         raise InvalidValueError(exc.code, exc.detail, path) from exc
 
 
+_OUTCOME = (
+    Field("effect_state", "effectState", literal("committed", "not_started", "unknown")),
+    Field("result", "result", _json),
+    Field("error_code", "errorCode", optional(identity)),
+)
+
+
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(JsonRecord):
     """What came of a call.
 
     Attributes:
@@ -168,6 +164,8 @@ class Outcome:
         result: plain JSON for the model, such as ``{"text": [...], "structured": ...}``; of a failure, empty.
         error_code: why it failed; ``None``: it did not.
     """
+
+    _members = _OUTCOME
 
     effect_state: EffectState
     result: Any = field(default=None, repr=False)
@@ -177,29 +175,19 @@ class Outcome:
         object.__setattr__(self, "result", _json(self.result, "$.result"))
         check_fields(self, _OUTCOME)
 
-    def to_json(self) -> dict[str, Any]:
-        """The plain JSON object."""
-        return write_fields(self, _OUTCOME)
 
-    @classmethod
-    def from_json(cls, value: Any, path: str = "$") -> Outcome:
-        """Reads one.
-
-        Raises:
-            InvalidValueError: it is none.
-        """
-        return cls(**read_fields(value, _OUTCOME, path))
-
-
-_OUTCOME = (
-    Field("effect_state", "effectState", literal("committed", "not_started", "unknown")),
-    Field("result", "result", _json),
-    Field("error_code", "errorCode", optional(identity)),
+_RECEIPT = (
+    Field("claim", "claim", Claim.from_json),
+    Field("outcome", "outcome", Outcome.from_json),
+    Field("completed_at_ms", "completedAtMs", integer()),
+    Field("expires_at_ms", "expiresAtMs", optional(integer())),
+    Field("source", "source", literal("answer", "reconciliation")),
+    Field("principal_id", "principalId", optional(identity)),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(JsonRecord):
     """A call whose effect is known.
 
     Attributes:
@@ -210,6 +198,8 @@ class Receipt:
         source: ``answer`` or ``reconciliation``.
         principal_id: who reconciled it; ``None`` otherwise.
     """
+
+    _members = _RECEIPT
 
     claim: Claim
     outcome: Outcome
@@ -226,26 +216,3 @@ class Receipt:
     def over(self, now_ms: int) -> bool:
         """Whether its key is free again."""
         return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
-
-    def to_json(self) -> dict[str, Any]:
-        """The plain JSON object."""
-        return write_fields(self, _RECEIPT)
-
-    @classmethod
-    def from_json(cls, value: Any, path: str = "$") -> Receipt:
-        """Reads one.
-
-        Raises:
-            InvalidValueError: it is none.
-        """
-        return cls(**read_fields(value, _RECEIPT, path))
-
-
-_RECEIPT = (
-    Field("claim", "claim", Claim.from_json),
-    Field("outcome", "outcome", Outcome.from_json),
-    Field("completed_at_ms", "completedAtMs", integer()),
-    Field("expires_at_ms", "expiresAtMs", optional(integer())),
-    Field("source", "source", literal("answer", "reconciliation")),
-    Field("principal_id", "principalId", optional(identity)),
-)

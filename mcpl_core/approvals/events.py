@@ -11,7 +11,15 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..catalog.bounded import copy_bounded
 from ..catalog.identity import IDENTITY_BUDGET
-from .fields import Field, check_fields, frozen_object, identity, integer, literal, read_fields, write_fields
+from .fields import (
+    Field,
+    JsonRecord,
+    check_fields,
+    frozen_object,
+    identity,
+    integer,
+    literal,
+)
 
 __all__ = ("EVENT_KINDS", "ApprovalEvent", "EventKind")
 
@@ -31,8 +39,16 @@ EventKind: TypeAlias = Literal[
 EVENT_KINDS: Final[tuple[EventKind, ...]] = get_args(EventKind)
 
 
+_EVENT = (
+    Field("approval_id", "approvalId", identity),
+    Field("kind", "kind", literal(*EVENT_KINDS)),
+    Field("at_ms", "atMs", integer()),
+    Field("facts", "facts", frozen_object, lambda value: copy_bounded(value, IDENTITY_BUDGET)),
+)
+
+
 @dataclass(frozen=True, slots=True)
-class ApprovalEvent:
+class ApprovalEvent(JsonRecord):
     """One thing that happened.
 
     Attributes:
@@ -42,6 +58,8 @@ class ApprovalEvent:
         facts: plain JSON, immutable: principals, revisions, digests and codes; no argument and no result.
     """
 
+    _members = _EVENT
+
     approval_id: str
     kind: EventKind
     at_ms: int
@@ -50,24 +68,3 @@ class ApprovalEvent:
     def __post_init__(self) -> None:
         object.__setattr__(self, "facts", frozen_object(self.facts, "$.facts"))
         check_fields(self, _EVENT)
-
-    def to_json(self) -> dict[str, Any]:
-        """The plain JSON object."""
-        return write_fields(self, _EVENT)
-
-    @classmethod
-    def from_json(cls, value: Any, path: str = "$") -> ApprovalEvent:
-        """Reads one.
-
-        Raises:
-            InvalidValueError: it is none.
-        """
-        return cls(**read_fields(value, _EVENT, path))
-
-
-_EVENT = (
-    Field("approval_id", "approvalId", identity),
-    Field("kind", "kind", literal(*EVENT_KINDS)),
-    Field("at_ms", "atMs", integer()),
-    Field("facts", "facts", frozen_object, lambda value: copy_bounded(value, IDENTITY_BUDGET)),
-)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 from ..catalog.bounded import SAFE_INTEGER, copy_bounded
 from ..catalog.identity import IDENTITY_BUDGET
@@ -19,6 +19,7 @@ from ..trees import at_key, json_object, string_value
 __all__ = (
     "MAX_TEXT",
     "Field",
+    "JsonRecord",
     "check_fields",
     "frozen_object",
     "identity",
@@ -78,6 +79,26 @@ def read_fields(value: Any, fields: Sequence[Field], path: str = "$") -> dict[st
 def write_fields(record: Any, fields: Sequence[Field]) -> dict[str, Any]:
     """The plain JSON object of a record."""
     return {each.wire: each.write(getattr(record, each.name)) for each in fields}
+
+
+class JsonRecord:
+    """A frozen dataclass whose members are those of ``_members``, which a subclass sets."""
+
+    __slots__ = ()
+    _members: ClassVar[Sequence[Field]]
+
+    def to_json(self) -> dict[str, Any]:
+        """The plain JSON object."""
+        return write_fields(self, self._members)
+
+    @classmethod
+    def from_json(cls, value: Any, path: str = "$") -> Self:
+        """Reads one.
+
+        Raises:
+            InvalidValueError: it is none, or has a member too many or too few.
+        """
+        return cls(**read_fields(value, cls._members, path))
 
 
 def check_fields(record: Any, fields: Sequence[Field]) -> None:

@@ -16,6 +16,7 @@ from ..catalog.identity import IDENTITY_BUDGET, identity_digest
 from ..errors import InvalidValueError
 from .fields import (
     Field,
+    JsonRecord,
     check_fields,
     frozen_object,
     identity,
@@ -64,8 +65,24 @@ def arguments_digest(arguments: Mapping[str, Any]) -> str:
     return identity_digest(arguments)
 
 
+_INTENT = (
+    Field("schema_version", "schemaVersion", literal(1)),
+    Field("run_id", "runId", identity),
+    Field("root_run_id", "rootRunId", identity),
+    Field("tool_call_id", "toolCallId", identity),
+    Field("tool_name", "toolName", identity),
+    Field("arguments", "arguments", frozen_object, _plain),
+    Field("preset_fingerprint", "presetFingerprint", identity),
+    Field("binding_id", "bindingId", identity),
+    Field("binding_revision", "bindingRevision", identity),
+    Field("scope_id", "scopeId", identity),
+    Field("scope_revision", "scopeRevision", identity),
+    Field("effect", "effect", literal("write", "destructive")),
+)
+
+
 @dataclass(frozen=True, slots=True)
-class ApprovalIntent:
+class ApprovalIntent(JsonRecord):
     """What is to be approved: one exact call, under one exact binding, in one configuration of one run.
 
     Attributes:
@@ -85,6 +102,8 @@ class ApprovalIntent:
     Raises:
         InvalidValueError: a member is not what it must be, or the arguments have no identity digest.
     """
+
+    _members = _INTENT
 
     run_id: str
     root_run_id: str
@@ -108,38 +127,18 @@ class ApprovalIntent:
         """The digest that a decision names."""
         return identity_digest({"profile": INTENT_PROFILE, "intent": self.to_json()})
 
-    def to_json(self) -> dict[str, Any]:
-        """The plain JSON object."""
-        return write_fields(self, _INTENT)
 
-    @classmethod
-    def from_json(cls, value: Any, path: str = "$") -> ApprovalIntent:
-        """Reads one.
-
-        Raises:
-            InvalidValueError: it is none, or has a member too many or too few.
-        """
-        return cls(**read_fields(value, _INTENT, path))
-
-
-_INTENT = (
-    Field("schema_version", "schemaVersion", literal(1)),
-    Field("run_id", "runId", identity),
-    Field("root_run_id", "rootRunId", identity),
-    Field("tool_call_id", "toolCallId", identity),
-    Field("tool_name", "toolName", identity),
-    Field("arguments", "arguments", frozen_object, _plain),
-    Field("preset_fingerprint", "presetFingerprint", identity),
-    Field("binding_id", "bindingId", identity),
-    Field("binding_revision", "bindingRevision", identity),
-    Field("scope_id", "scopeId", identity),
-    Field("scope_revision", "scopeRevision", identity),
-    Field("effect", "effect", literal("write", "destructive")),
+_COMMAND = (
+    Field("approval_id", "approvalId", identity),
+    Field("expected_revision", "expectedRevision", integer(1)),
+    Field("intent_digest", "intentDigest", identity),
+    Field("command_key", "commandKey", identity),
+    Field("decision", "decision", literal("approve", "reject")),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionCommand:
+class DecisionCommand(JsonRecord):
     """A decision as an approver gives it.
 
     Attributes:
@@ -153,6 +152,8 @@ class DecisionCommand:
         InvalidValueError: a member is not what it must be.
     """
 
+    _members = _COMMAND
+
     approval_id: str
     expected_revision: int
     intent_digest: str
@@ -161,28 +162,6 @@ class DecisionCommand:
 
     def __post_init__(self) -> None:
         check_fields(self, _COMMAND)
-
-    def to_json(self) -> dict[str, Any]:
-        """The plain JSON object."""
-        return write_fields(self, _COMMAND)
-
-    @classmethod
-    def from_json(cls, value: Any, path: str = "$") -> DecisionCommand:
-        """Reads one.
-
-        Raises:
-            InvalidValueError: it is none.
-        """
-        return cls(**read_fields(value, _COMMAND, path))
-
-
-_COMMAND = (
-    Field("approval_id", "approvalId", identity),
-    Field("expected_revision", "expectedRevision", integer(1)),
-    Field("intent_digest", "intentDigest", identity),
-    Field("command_key", "commandKey", identity),
-    Field("decision", "decision", literal("approve", "reject")),
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from ..catalog.identity import IDENTITY_BUDGET, identity_digest
 from ..errors import InvalidValueError
 from .fields import (
     Field,
+    JsonRecord,
     check_fields,
     frozen_object,
     identity,
@@ -24,8 +25,6 @@ from .fields import (
     literal,
     optional,
     plain_value,
-    read_fields,
-    write_fields,
 )
 
 __all__ = ("RUN_STATUSES", "Checkpoint", "RunLease", "Run", "RunStatus", "ToolCall")
@@ -50,8 +49,24 @@ class RunLease:
     epoch: int
 
 
+_RUN = (
+    Field("run_id", "runId", identity),
+    Field("root_run_id", "rootRunId", identity),
+    Field("principal_id", "principalId", identity),
+    Field("preset_fingerprint", "presetFingerprint", identity),
+    Field("status", "status", literal(*RUN_STATUSES)),
+    Field("deadline_ms", "deadlineMs", optional(integer())),
+    Field("cancel_requested_ms", "cancelRequestedMs", optional(integer())),
+    Field("lease_owner", "leaseOwner", optional(identity)),
+    Field("lease_epoch", "leaseEpoch", integer()),
+    Field("lease_expires_ms", "leaseExpiresMs", optional(integer())),
+    Field("open_invocation", "openInvocation", optional(identity)),
+    Field("settled_invocation", "settledInvocation", optional(identity)),
+)
+
+
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(JsonRecord):
     """A run.
 
     Attributes:
@@ -68,6 +83,8 @@ class Run:
         open_invocation: the model invocation whose outcome is not known yet.
         settled_invocation: the last one whose outcome is.
     """
+
+    _members = _RUN
 
     run_id: str
     root_run_id: str
@@ -109,38 +126,17 @@ class Run:
         """Whether the invocation is settled and no other is open."""
         return self.open_invocation is None and self.settled_invocation == invocation_id
 
-    def to_json(self) -> dict[str, Any]:
-        """The plain JSON object."""
-        return write_fields(self, _RUN)
 
-    @classmethod
-    def from_json(cls, value: Any, path: str = "$") -> Run:
-        """Reads one.
-
-        Raises:
-            InvalidValueError: it is none.
-        """
-        return cls(**read_fields(value, _RUN, path))
-
-
-_RUN = (
-    Field("run_id", "runId", identity),
-    Field("root_run_id", "rootRunId", identity),
-    Field("principal_id", "principalId", identity),
-    Field("preset_fingerprint", "presetFingerprint", identity),
-    Field("status", "status", literal(*RUN_STATUSES)),
-    Field("deadline_ms", "deadlineMs", optional(integer())),
-    Field("cancel_requested_ms", "cancelRequestedMs", optional(integer())),
-    Field("lease_owner", "leaseOwner", optional(identity)),
-    Field("lease_epoch", "leaseEpoch", integer()),
-    Field("lease_expires_ms", "leaseExpiresMs", optional(integer())),
-    Field("open_invocation", "openInvocation", optional(identity)),
-    Field("settled_invocation", "settledInvocation", optional(identity)),
+_CALL = (
+    Field("call_id", "callId", identity),
+    Field("tool_name", "toolName", identity),
+    Field("arguments", "arguments", frozen_object, lambda value: copy_bounded(value, IDENTITY_BUDGET)),
+    Field("idempotency_key", "idempotencyKey", optional(identity)),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(JsonRecord):
     """One call that a model asked for.
 
     Attributes:
@@ -150,6 +146,8 @@ class ToolCall:
         idempotency_key: names the effect across runs of one principal: a call with the same key, tool and arguments has
             it once. ``None``: the call is its own.
     """
+
+    _members = _CALL
 
     call_id: str
     tool_name: str
@@ -165,27 +163,6 @@ class ToolCall:
         """The identity digest of the call: all of it."""
         return identity_digest(self.to_json())
 
-    def to_json(self) -> dict[str, Any]:
-        """The plain JSON object."""
-        return write_fields(self, _CALL)
-
-    @classmethod
-    def from_json(cls, value: Any, path: str = "$") -> ToolCall:
-        """Reads one.
-
-        Raises:
-            InvalidValueError: it is none.
-        """
-        return cls(**read_fields(value, _CALL, path))
-
-
-_CALL = (
-    Field("call_id", "callId", identity),
-    Field("tool_name", "toolName", identity),
-    Field("arguments", "arguments", frozen_object, lambda value: copy_bounded(value, IDENTITY_BUDGET)),
-    Field("idempotency_key", "idempotencyKey", optional(identity)),
-)
-
 
 def _read_calls(value: Any, path: str) -> tuple[ToolCall, ...]:
     if not isinstance(value, list) or not value:
@@ -193,8 +170,17 @@ def _read_calls(value: Any, path: str) -> tuple[ToolCall, ...]:
     return tuple(ToolCall.from_json(each, f"{path}[{index}]") for index, each in enumerate(value))
 
 
+_CHECKPOINT = (
+    Field("schema_version", "schemaVersion", literal(1)),
+    Field("phase", "phase", literal("tool_ready")),
+    Field("run_id", "runId", identity),
+    Field("invocation_id", "invocationId", identity),
+    Field("calls", "calls", _read_calls, lambda calls: [plain_value(call) for call in calls]),
+)
+
+
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(JsonRecord):
     """Where a run stands: its model has spoken, and the tools that it asked for are about to be called.
 
     Attributes:
@@ -205,6 +191,8 @@ class Checkpoint:
         schema_version: 1.
     """
 
+    _members = _CHECKPOINT
+
     run_id: str
     invocation_id: str
     calls: tuple[ToolCall, ...]
@@ -214,25 +202,3 @@ class Checkpoint:
     def __post_init__(self) -> None:
         object.__setattr__(self, "calls", tuple(self.calls))
         check_fields(self, _CHECKPOINT)
-
-    def to_json(self) -> dict[str, Any]:
-        """The plain JSON object."""
-        return write_fields(self, _CHECKPOINT)
-
-    @classmethod
-    def from_json(cls, value: Any, path: str = "$") -> Checkpoint:
-        """Reads one.
-
-        Raises:
-            InvalidValueError: it is none.
-        """
-        return cls(**read_fields(value, _CHECKPOINT, path))
-
-
-_CHECKPOINT = (
-    Field("schema_version", "schemaVersion", literal(1)),
-    Field("phase", "phase", literal("tool_ready")),
-    Field("run_id", "runId", identity),
-    Field("invocation_id", "invocationId", identity),
-    Field("calls", "calls", _read_calls, lambda calls: [plain_value(call) for call in calls]),
-)
