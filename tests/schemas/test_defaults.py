@@ -25,6 +25,14 @@ def fill(schema: Any, value: Any, limits: SchemaLimits = LIMITS) -> Any:
     return filled
 
 
+def test_what_stands_beside_a_reference_is_silent_in_older_dialects() -> None:
+    beside = {"$ref": "#/definitions/a", "allOf": [{"properties": {"y": ONE}, "default": {}}], **ONE}
+    schema = {"properties": {"x": beside}, "definitions": {"a": {"properties": {"z": ONE}}}}
+    assert (fill(schema, {}), fill(schema, {"x": {}})) == ({"x": 1}, {"x": {"z": 1, "y": 1}})
+    older = {"$schema": DRAFT_7, **schema}
+    assert (fill(older, {}), fill(older, {"x": {}})) == ({}, {"x": {"z": 1}})
+
+
 @pytest.mark.parametrize(
     ("schema", "value", "filled"),
     [
