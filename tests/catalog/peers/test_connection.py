@@ -10,7 +10,7 @@ import pytest
 from mcpl_core import McplConnection
 from mcpl_core.catalog import CatalogMonitor, ConnectionPeer, HostPeer, PeerFailure, PeerResult, discover_tools
 from mcpl_core.catalog.outcomes import CallOutcome
-from mcpl_core.errors import ConnectionClosedError, InvalidValueError
+from mcpl_core.errors import ConnectionClosedError, InvalidValueError, TransportError
 from mcpl_core.host import HostPolicy, McplHost, connect_server
 from mcpl_core.protocol import method
 from mcpl_core.server import McplServer
@@ -199,3 +199,15 @@ async def test_a_plain_server_of_a_host() -> None:
         assert (await catalog.registrations[0].call({"q": "x"}, CALLER)).ok
         call = await server.heard("tools/call")
     assert set(call["params"]) == {"name", "arguments"}
+
+
+@pytest.mark.spec("R-catalog-13")
+async def test_a_connection_logs_as_before_when_it_is_watched_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    connection, far = McplConnection.memory_pair()
+    async with connection, far:
+        leave = ConnectionPeer(connection, {"protocolVersion": "2025-11-25"}).watch(CatalogMonitor())
+        connection.report(TransportError("first"))
+        leave()
+        connection.report(TransportError("second"))
+    assert "first" not in caplog.text
+    assert "TransportError" in caplog.text and "second" in caplog.text
