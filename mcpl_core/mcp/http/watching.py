@@ -240,7 +240,8 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         if response.has_redirect_location:
             # The SDK would read the body of a redirect, however long it is.
             await response.aclose()
-            return httpx2.Response(response.status_code, headers={"location": response.headers["location"]})
+            location = [each for each in response.headers.raw if each[0].lower() == b"location"]
+            return httpx2.Response(response.status_code, headers=location)
         if exchange.id is None:
             if not (response.is_success and is_event_stream(response)):
                 return response

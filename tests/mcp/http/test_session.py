@@ -1036,3 +1036,21 @@ async def test_a_stream_of_the_modern_era_is_not_resumed() -> None:
             await session.request("tools/call", CALL)
         assert caught.value.outcome == "no-response"
         assert server.of("GET") == []
+
+
+@pytest.mark.spec("R-mcphttp-25")
+async def test_a_session_whose_id_could_not_be_sent_back() -> None:
+    async with serving(ScriptedServer(session="a b")) as server:
+        with pytest.raises(ConnectionClosedError) as caught:
+            async with opened(server):
+                pass
+        assert type(caught.value.reason) is RemoteProtocolError
+
+
+async def test_a_redirect_to_a_path_that_is_no_ascii() -> None:
+    def answer(seen: Seen) -> Reply | None:
+        return Reply(307, {"location": "/\xe9"}) if seen.path == "/mcp" else None
+
+    async with serving(answering("tools/call", answer)) as server, opened(server) as session:
+        assert await session.request("tools/call", CALL)
+        assert [seen.path for seen in server.of("tools/call")] == ["/mcp", "/%C3%A9"]
