@@ -291,6 +291,10 @@ class Trouble:
             "garbage": Reply(200, json_type, b'{"' + text),
             "garbage-events": Reply(200, event_type, b"data: " + text + b"\n\n"),
             "no-object": result(seen, [CANARY]),
+            "coded": Reply(200, {"content-encoding": "gzip", **json_type}, text),
+            "coded-events": Reply(200, {"content-encoding": "gzip", **event_type}, text),
+            "other-id": Reply(200, json_type, b'{"jsonrpc":"2.0","id":"' + text + b'","result":{"a":"' + text + b'"}}'),
+            "event-id": Reply(200, event_type, b"id: " + text + b"\nretry: 1\n\n"),
             "type": Reply(200, {"content-type": CANARY}, text),
             "redirect": Reply(307, {"location": f"{self.other}/{CANARY}?{CANARY}"}),
             "session": error(seen, -32600, "Session not found", status=404),
@@ -300,6 +304,8 @@ class Trouble:
     async def vend(self, wanted: CredentialRequest) -> Mapping[str, str] | Consent:
         if self.kind == "provider":
             raise ValueError(CANARY)
+        if self.kind == "provider-protocol":
+            return {"mcp-session-id": CANARY}
         if self.kind == "provider-header":
             return {"authorization": f"{CANARY}\n"}
         return {"authorization": f"Bearer {CANARY}"}
@@ -310,8 +316,9 @@ class Trouble:
 
 
 KINDS = [
-    "reset", "status", "throttled", "garbage", "garbage-events", "no-object", "type", "redirect", "provider",
-    "provider-header", "hook-header", "timeout", "session",
+    "reset", "status", "throttled", "garbage", "garbage-events", "no-object", "coded", "coded-events", "other-id",
+    "event-id", "type", "redirect", "provider", "provider-header", "provider-protocol", "hook-header", "timeout",
+    "session",
 ]  # fmt: skip
 
 
