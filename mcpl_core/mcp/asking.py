@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from inspect import iscoroutinefunction
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -16,7 +17,7 @@ from ..errors import InvalidValueError
 from .budgets import checked_seconds
 from .tracing import TraceSource, trace_members
 
-__all__ = ("TIME_META", "call_params", "request_options")
+__all__ = ("TIME_META", "call_params", "is_plain_function", "request_options")
 
 _logger = logging.getLogger("mcpl_core.mcp")
 
@@ -75,18 +76,24 @@ def request_options(
         default_max_total: seconds in all where progress extends the timeout and the caller names no cap.
 
     Raises:
-        InvalidValueError: a number of seconds is none, or ``on_progress`` cannot be called.
+        InvalidValueError: a number of seconds is none, or ``on_progress`` cannot be called, or is ``async``: nobody
+            would wait for it.
     """
     if isinstance(max_total, UnsetType):
         max_total = default_max_total if reset_on_progress and timeout is not None else None
-    if on_progress is not None and not callable(on_progress):
-        raise InvalidValueError("on_progress", "a function is needed")
+    if on_progress is not None and not is_plain_function(on_progress):
+        raise InvalidValueError("on_progress", "a function that is not async is needed", "$.on_progress")
     return {
         "timeout": timeout if isinstance(timeout, UnsetType) else checked_seconds("timeout", timeout),
         "max_total": checked_seconds("max_total", max_total),
         "reset_on_progress": reset_on_progress,
         "on_progress": on_progress,
     }
+
+
+def is_plain_function(value: Any) -> bool:
+    """Whether it can be called where nobody waits for what it returns."""
+    return callable(value) and not iscoroutinefunction(value)
 
 
 def _mapping(name: str, value: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ..host.hosted import HostedServer
 from ..host.session import HostSession
 from ..options import DEFAULT_REQUEST_TIMEOUT
 from ..protocol.method import PING
+from .asking import is_plain_function
 from .budgets import checked_seconds
 from .checks import BoundedValidator, JsonSchemaValidator
 from .client import DEFAULT_MAX_TOTAL, ClientSettings, McpClient
@@ -127,8 +128,8 @@ def mcp_client(
         reconnect=reconnect is None or isinstance(reconnect, Reconnect | UnsetType),
         json_schema_validator=json_schema_validator is None or isinstance(json_schema_validator, JsonSchemaValidator),
         max_total=max_total is not None,
-        observer=observer is None or callable(observer),
-        trace=trace is None or callable(trace),
+        observer=observer is None or is_plain_function(observer),
+        trace=trace is None or is_plain_function(trace),
     )
     checked_seconds("max_total", max_total)
     waits = DEFAULT_REQUEST_TIMEOUT if isinstance(timeout, UnsetType) else checked_seconds("timeout", timeout)
@@ -257,8 +258,8 @@ _WANTED: Final[dict[str, str]] = {
     "reconnect": "a Reconnect, or None",
     "json_schema_validator": "an object with get_validator",
     "max_total": "seconds",
-    "observer": "a function",
-    "trace": "a function",
+    "observer": "a function that is not async",
+    "trace": "a function that is not async",
 }
 
 

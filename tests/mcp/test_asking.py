@@ -88,7 +88,13 @@ def test_seconds_are_a_number(name: str, value: Any) -> None:
     assert caught.value.code == name
 
 
+async def nobody_waits(params: Any) -> None:
+    raise AssertionError("it ran")
+
+
 def test_progress_is_told_to_a_function() -> None:
     assert request_options(**{**DEFAULTS, "on_progress": len})["on_progress"] is len
-    with pytest.raises(InvalidValueError):
-        request_options(**{**DEFAULTS, "on_progress": 7})
+    for wrong in (7, "x", nobody_waits):
+        with pytest.raises(InvalidValueError) as caught:
+            request_options(**{**DEFAULTS, "on_progress": wrong})
+        assert caught.value.code == "on_progress"

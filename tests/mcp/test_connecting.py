@@ -138,6 +138,8 @@ def test_one_way_is_chosen() -> None:
         ({"timeout": True}, "timeout"),
         ({"max_total": None}, "max_total"),
         ({"observer": 7}, "observer"),
+        ({"observer": vend}, "observer"),
+        ({"trace": vend}, "trace"),
         ({"trace": {"traceparent": "x"}}, "trace"),
     ],
 )
