@@ -126,6 +126,9 @@ def read_toolset(declared: Any) -> Toolset:
     facts = {name: getattr(declared, name) for name in _FACTS if hasattr(declared, name)}
     facts.setdefault("summary", (inspect.getdoc(declared) or "").partition("\n\n")[0])
     missing = [name for name in ("title", "tools") if name not in facts]
+    if not hasattr(declared, "open") and not hasattr(declared, "call"):
+        # It is its own instances, and they could not be called.
+        missing.append("call")
     if missing:
         raise LocalProtocolError(f"class {declared.__name__} has no {' and no '.join(missing)}")
     return Toolset(**facts, open=getattr(declared, "open", declared), load=getattr(declared, "load", None))

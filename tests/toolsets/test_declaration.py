@@ -99,7 +99,16 @@ def test_a_class_stands_for_its_toolset() -> None:
 
 
 @pytest.mark.parametrize(
-    "declared", [None, {}, "game", Game.__init__, type("Bare", (), {}), type("B", (), {"title": "T"})]
+    "declared",
+    [
+        None,
+        {},
+        "game",
+        Game.__init__,
+        type("Bare", (), {}),
+        type("B", (), {"title": "T", "call": print}),
+        type("Uncallable", (), {"title": "T", "tools": [TOOL]}),
+    ],
 )
 def test_what_declares_no_toolset(declared: Any) -> None:
     with pytest.raises(LocalProtocolError):
