@@ -29,7 +29,7 @@ def intent_of(run: Run, call: ToolCall, find: FindRegistration) -> ApprovalInten
         CatalogError: ``mcp_invalid_arguments``, or the catalog does not hold any more.
     """
     registration = find(call.tool_name)
-    if registration is None:
+    if registration is None or registration.local_name != call.tool_name:
         refuse("approval_intent_conflict")
     registration.check()
     binding = registration.approval_binding

@@ -9,9 +9,20 @@ from typing import Any
 import pytest
 
 from mcpl_core.approvals import DurableWrites, Idempotency, SqliteApprovalStore, intent_of
-from mcpl_core.catalog import CatalogError
+from mcpl_core.catalog import CatalogError, CatalogMonitor
 from mcpl_core.errors import InvalidValueError
-from tests.approvals.world import ARGUMENTS, BINDING, LIFE, START, TOOL, checkpoint, host_at, refused, tool_call
+from tests.approvals.world import (
+    ARGUMENTS,
+    BINDING,
+    LIFE,
+    START,
+    TOOL,
+    checkpoint,
+    host_at,
+    refused,
+    registration,
+    tool_call,
+)
 
 
 @pytest.mark.anyio
@@ -90,3 +101,29 @@ async def test_the_intent_of_a_call(tmp_path: Path) -> None:
             with pytest.raises(CatalogError) as caught:
                 intent_of(run, tool_call(arguments=arguments), host.registrations.get)
             assert caught.value.code == "mcp_invalid_arguments"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("end", ["mcp_catalog_stale", "mcp_connection_closed"])
+async def test_no_intent_under_a_catalog_that_does_not_hold(tmp_path: Path, end: str) -> None:
+    async with host_at(tmp_path) as host:
+        run, lease = await host.ready()
+        monitor = CatalogMonitor()
+        monitor.accept_version("2025-11-25")
+        host.registrations[TOOL] = registration(host.server, monitor=monitor)
+        if end == "mcp_catalog_stale":
+            monitor.list_changed()
+        else:
+            monitor.close()
+        with pytest.raises(CatalogError) as caught:
+            await host.writes.prepare(run, lease, checkpoint(), expires_at_ms=START + LIFE)
+        assert caught.value.code == end
+        assert await host.gateway.list() == []
+
+
+@pytest.mark.anyio
+async def test_no_intent_under_another_name(tmp_path: Path) -> None:
+    async with host_at(tmp_path) as host:
+        run, _ = await host.ready()
+        with refused("approval_intent_conflict"):
+            intent_of(run, tool_call(tool_name="other"), lambda name: host.registrations[TOOL])

@@ -243,3 +243,12 @@ async def test_text_that_is_none(path: Path) -> None:
 def test_a_time_to_wait_is_one(path: Path, timeout: float) -> None:
     with pytest.raises(InvalidValueError):
         SqliteApprovalStore(path, busy_timeout=timeout)
+
+
+@pytest.mark.anyio
+async def test_a_store_that_was_not_entered(path: Path) -> None:
+    with anyio.fail_after(LIMIT):
+        store = SqliteApprovalStore(path)
+        await _use(store)
+        await store.aclose()
+        assert os.listdir(path.parent) == []
