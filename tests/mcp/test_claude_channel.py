@@ -101,6 +101,9 @@ def test_other_blocks_are_named() -> None:
     params = channel_params(push(content=[text_content("look"), image, image]))
     assert params is not None
     assert params["content"] == "look\n[image]\n[image]"
+    alone = channel_params(push(content=[image]))
+    assert alone is not None
+    assert alone["content"] == "[image]"
 
 
 def test_events_without_words_for_a_model_are_left_out() -> None:
