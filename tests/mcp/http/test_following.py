@@ -73,7 +73,16 @@ async def test_a_server_that_hangs_up_at_once_keeps_nobody_busy() -> None:
     assert following.time.slept == [0.1]
 
 
-@pytest.mark.parametrize("there", [404, httpx2.ReadError("reset"), ValueError("canary"), httpx2.Response(200)])
+@pytest.mark.parametrize(
+    "there",
+    [
+        404,
+        httpx2.ReadError("reset"),
+        ValueError("canary"),
+        httpx2.Response(200),
+        httpx2.Response(500, headers=EVENTS, content=b"data: answer\n\n"),
+    ],
+)
 async def test_a_rest_that_is_not_there_is_asked_for_twice(there: Any) -> None:
     following = Following(there)
     assert await following.follow(stream(b"id: 1\n\n")) is None
@@ -126,3 +135,16 @@ async def test_whoever_gives_up_ends_the_wait_for_the_rest_too() -> None:
 def test_what_a_stream_of_events_is() -> None:
     assert is_event_stream(stream(b"", **{"content-type": "Text/Event-Stream; charset=utf-8"}))
     assert not is_event_stream(httpx2.Response(200))
+
+
+async def test_a_stream_may_stay_open_after_its_answer_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Open(Body):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield self.text
+            await anyio.sleep_forever()
+
+    monkeypatch.setattr("mcpl_core.mcp.http.following._LINGER", 0)
+    body = Open(b"data: answer\n\n")
+    with anyio.fail_after(5):
+        assert await Following().follow(httpx2.Response(200, stream=body)) == b"answer"
+    assert body.closed

@@ -505,3 +505,13 @@ async def test_only_so_many_messages_overtake_others(
     assert (sent, len(jobs.jobs), len(caplog.records)) == ([202, 599], 1, 1)
     await jobs.jobs[0]()
     assert (await watch.handle_async_request(note("notifications/cancelled"))).status_code == 202
+
+
+async def test_the_bound_of_notifications_is_none_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(request: httpx2.Request) -> httpx2.Response:
+        await anyio.wait_all_tasks_blocked()
+        return httpx2.Response(200, headers=JSON, content=ANSWER)
+
+    monkeypatch.setattr("mcpl_core.mcp.http.watching._NOTICE_BOUND", 0)
+    exchange, _ = await ask(watching(slow))
+    assert isinstance(exchange.answer, Success)
