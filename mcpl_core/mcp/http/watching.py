@@ -192,8 +192,9 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         except Exception as exc:
             if exchange.sent or isinstance(exc, httpx2.HTTPError | httpx2.StreamError):
                 exchange.sent = exchange.sent and not isinstance(exc, _BEFORE_SENDING)
-                # These hold the request, and with it its headers.
-                exchange.failure = TransportError(f"the HTTP request failed ({type(exc).__name__})")
+                # These hold the request, and with it its headers; of its URL path and query may be secret.
+                origin = f"{request.url.scheme}://{request.url.netloc.decode()}"
+                exchange.failure = TransportError(f"the HTTP request to {origin} failed ({type(exc).__name__})")
             else:
                 exchange.failure = exc
         return httpx2.Response(_NO_STATUS)

@@ -254,6 +254,15 @@ async def test_failures_are_kept_and_not_raised(raised: Exception, sent: bool, k
     assert exchange.failure.__context__ is None
 
 
+async def test_a_failure_says_where_and_no_more() -> None:
+    watch = watching(httpx2.ConnectError("canary"))
+    request = httpx2.Request("GET", "http://user:secret@127.0.0.1:9/secret?token=secret")
+    exchange = Exchange(watch.new_log(), "GET")
+    await watch.send(request, exchange)
+    text = str(exchange.failure)
+    assert "http://127.0.0.1:9 " in text and "ConnectError" in text and "secret" not in text
+
+
 async def test_what_fails_before_anything_is_sent_is_kept_as_it_is() -> None:
     failure = LookupError("a hook of the caller's")
     watch = watching(failure)
