@@ -368,11 +368,6 @@ class InvalidValueError(McplError, ValueError):
         return f"{self.code} at {self.path}: {self.detail}"
 
 
-#: Members of ``data`` that say what an error is about: its sentence has them (SPEC 6.6, 14.5).
-_NAMING = ("capability", "featureSet", "channelId")
-_LONGEST_NAME = 200
-
-
 class RpcError(McplError):
     """A JSON-RPC error object: received as an answer, or raised by a handler to be sent as one.
 
@@ -393,9 +388,7 @@ class RpcError(McplError):
         super().__init__(self.code, self.message, data)
 
     def __str__(self) -> str:
-        data = self.data if isinstance(self.data, dict) else {}
-        named = [value[:_LONGEST_NAME] for name in _NAMING if isinstance(value := data.get(name), str)]
-        return f"{self.message} ({', '.join(named)})" if named else self.message
+        return self.message
 
 
 class ConnectionTimeoutError(RpcError):

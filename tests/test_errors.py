@@ -107,8 +107,7 @@ EXAMPLES: list[tuple[McplError, dict[str, Any], list[str]]] = [
     (RpcError(7, "seven", {"a": 1}), {"code": 7, "message": "seven", "data": {"a": 1}}, ["seven"]),
     (RpcError(message=""), {"code": -32603, "message": ""}, []),
     (ConnectionTimeoutError("m", 1.5), {"method": "m", "timeout": 1.5, "code": -32000, "data": None}, ["m", "1.5 s"]),
-    (CapabilityDenied(data={"capability": "tools"}), {"code": -32002, "data": {"capability": "tools"}}, ["(tools)"]),
-    (UnknownChannel(data={"channelId": "c" * 999, "featureSet": 3}), {}, [f"Unknown channel ({'c' * 200})"]),
+    (CapabilityDenied(data={"capability": "tools"}), {"code": -32002, "data": {"capability": "tools"}}, []),
     (InvalidParams(message="no path"), {"code": -32602, "message": "no path"}, ["no path"]),
 ]
 
