@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpl_core import Request, RpcError
+from mcpl_core import McplConnection, Request, RpcError
 from mcpl_core.errors import ConnectionTimeoutError, InvalidResultError, MethodNotFound
 from mcpl_core.mcp.connecting import mcp_client
-from mcpl_core.mcp.modern import MODERN_VERSIONS, ModernSession
+from mcpl_core.mcp.modern import MODERN_VERSIONS, ModernSession, ProbingSession
 from mcpl_core.mcp.transports import StdioTransport
 from tests.mcp.peers import LIMIT, FakeServer, served
 
@@ -125,6 +125,13 @@ async def test_silence_is_not_waited_for_long(timeout: float | None, monkeypatch
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {})])
+@pytest.mark.parametrize(("timeout", "patience"), [(None, 10.0), (60.0, 10.0), (3.0, 3.0), (0.0, 0.0)])
+async def test_a_probe_waits_ten_seconds_at_most(timeout: float | None, patience: float) -> None:
+    connection, _ = McplConnection.memory_pair()
+    assert ProbingSession(connection, timeout)._patience() == patience
+    assert ModernSession(connection, timeout)._patience() == timeout
+
+
 async def test_the_official_server_speaks_it_over_stdio() -> None:
     transport = StdioTransport([sys.executable, str(Path(__file__).with_name("official_stdio.py"))])
     with anyio.fail_after(LIMIT):
