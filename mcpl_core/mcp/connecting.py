@@ -91,7 +91,8 @@ def mcp_client(
         transport: how to get there: ``StdioTransport``, ``HttpTransport``, ``GatewayTransport``,
             ``WebSocketTransport``, or a function that makes a connection of this package each time.
         connection: somebody else's, open already; see ``GivenConnection``. Closed once, with the client.
-        session: a server of an ``McplHost``, its session, or any ``RawSession``. It stays its owner's, and open.
+        session: a server of an ``McplHost``, its session, or any ``RawSession``. It stays its owner's, and open;
+            only ``terminate`` ends a ``RawSession``, as that one does it itself.
         result_mode: how results are read; see ``ResultMode``.
         json_schema_validator: compiles output schemas; left out, one with bounds that fetches nothing.
         prefix: tools are called ``<prefix>__<tool>``, made fit for models; left out, as the server calls them.

@@ -75,9 +75,10 @@ _Key: TypeAlias = tuple[str, str, Configuration]
 class _Entry:
     """A client of the pool, and how many use it."""
 
-    def __init__(self, client: McpClient, transport: TransportDescription) -> None:
+    def __init__(self, client: McpClient, transport: TransportDescription, principal: str) -> None:
         self.client = client
         self.transport = transport
+        self.principal = principal
         self.leases = 0
         self.retired = False
         self.opening = True
@@ -162,9 +163,13 @@ class McpClientPool:
             entry.settle()
 
     def forget(self, principal: str) -> None:
-        """Gives nobody the clients of a principal any more. Each ends once nobody uses it."""
+        """Gives nobody the clients of a principal any more, those that are being opened among them. Each ends once
+        nobody uses it."""
         for key in [key for key in self._entries if key[1] == principal]:
             self._retire(key)
+        for entry in self._all:
+            # Whoever waits for it gets it, and nobody after.
+            entry.retired = entry.retired or entry.principal == principal
 
     async def _lease(self, key: _Key, transport: TransportDescription) -> _Entry:
         lock = self._locks.setdefault(key, anyio.Lock())
@@ -194,10 +199,11 @@ class McpClientPool:
     async def _open(self, key: _Key, transport: TransportDescription) -> _Entry:
         if self._tasks is None or self._closed:
             raise LocalProtocolError("the pool is not open (async with)")
-        entry = _Entry(self._make(key[0], transport=transport, **self._options), transport)
+        entry = _Entry(self._make(key[0], transport=transport, **self._options), transport, key[1])
         self._all.add(entry)
         await self._tasks.start(self._hold, entry, name=f"mcp pool: {key[0]}")
-        self._entries[key] = entry
+        if not entry.retired:
+            self._entries[key] = entry
         return entry
 
     async def _hold(self, entry: _Entry, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

@@ -342,3 +342,15 @@ async def test_a_borrowed_session_waits_as_the_caller_says(options: Any, waits: 
         await client.call("echo")
         await client.call("echo", timeout=7.0)
     assert asked == [waits, waits, 7.0]
+
+
+@pytest.mark.spec("R-mcp-13")
+async def test_only_terminating_ends_a_session_that_is_somebody_elses() -> None:
+    session = MockSession(["echo"])
+    async with mcp_client(session=session) as client:
+        await client.close()
+    assert await session.request("tools/list") == {"tools": session.tools}
+    async with mcp_client(session=session) as client:
+        assert (await client.terminate()).kind == "no-session"
+    with pytest.raises(ConnectionClosedError):
+        await session.request("tools/list")

@@ -290,3 +290,30 @@ async def test_many_principals_never_meet() -> None:
                 tasks.start_soon(use, f"p{number}")
         assert all(len(clients) == 1 for clients in seen.values())
         assert len(set.union(*seen.values())) == len(pool) == 100
+
+
+async def test_a_principal_can_be_forgotten_while_a_client_is_opened() -> None:
+    pooled = Pooled()
+    go_on = anyio.Event()
+    used: list[McpClient] = []
+    answer = pooled.server._initialize
+
+    async def later(request: Any) -> Any:
+        await go_on.wait()
+        return answer(request)
+
+    async def use() -> None:
+        async with pooled.pool.client("a", http(), principal="alice") as client:
+            assert await client.call("echo") == "{}"
+            used.append(client)
+
+    pooled.server._initialize = later  # type: ignore[assignment,method-assign]
+    async with served(pooled.server), pooled.pool as pool:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(use)
+            await pooled.server.next("initialize")
+            pool.forget("alice")
+            go_on.set()
+        assert len(pool) == 0
+        await anyio.wait_all_tasks_blocked()
+        assert used[0].is_closed
