@@ -172,4 +172,7 @@ def _failed(tool: ServerTool, exc: Exception, report: Callable[[BaseException], 
     """What the host refused to the tool is the tool's failure too: the call itself was allowed."""
     if not isinstance(exc, RpcError | ConnectionClosedError):
         report(exc)
-    return error_result(f"{tool.name} failed: {exc}" if str(exc) else f"{tool.name} failed")
+    text = f"{tool.name} failed: {exc}" if str(exc) else f"{tool.name} failed"
+    data = exc.data if isinstance(exc, RpcError) and isinstance(exc.data, dict) else {}
+    named = [str(data[name]) for name in ("capability", "featureSet") if name in data]
+    return error_result(f"{text} ({', '.join(named)})" if named else text)
