@@ -306,14 +306,10 @@ async def test_after_a_half_close_the_end_of_the_input_closes(error: TransportEr
 async def test_a_timeout_after_a_half_close_sends_nothing() -> None:
     async with watched() as side:
         async with anyio.create_task_group() as tasks:
-
-            async def request() -> None:
-                with pytest.raises(ConnectionTimeoutError):
-                    await side.connection.send_request("m", timeout=0.01)
-
-            tasks.start_soon(request)
-            await turns()
-            await side.connection.send_eof()
+            with pytest.raises(ConnectionTimeoutError):
+                await side.connection.send_request(
+                    "m", timeout=0.2, on_sent=lambda id: tasks.start_soon(side.connection.send_eof)
+                )
         assert len(side.transport.sent) == 1
 
 

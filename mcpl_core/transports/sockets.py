@@ -7,6 +7,7 @@ own: accepting (``listeners``), and framing (``lines``).
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import socket
 import ssl as ssl_module
@@ -146,7 +147,9 @@ class TcpTransport(SocketTransport):
 
     async def _connect_asyncio(self, loop: asyncio.AbstractEventLoop, factory: _Factory) -> object:
         options = self._asyncio_tls()
-        if isinstance(loop, asyncio.BaseEventLoop):  # uvloop tries one address after the other
+        # uvloop tries one address after the other. Cancelled at the wrong moment, asyncio's race of several loses the
+        # socket that won, so that there is none where there is nothing to race.
+        if isinstance(loop, asyncio.BaseEventLoop) and not _is_address(self._host):
             options["happy_eyeballs_delay"] = _ATTEMPT_DELAY
         return await loop.create_connection(factory, self._host, self._port, **options)
 
@@ -154,6 +157,15 @@ class TcpTransport(SocketTransport):
         from .trio_streams import connect_tcp
 
         return await self._trio_tls(await connect_tcp(self._host, self._port), host=self._host)
+
+
+def _is_address(host: str) -> bool:
+    """Whether it is an IP address and no name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class UnixTransport(SocketTransport):
