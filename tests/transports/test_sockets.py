@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import struct
@@ -441,3 +442,20 @@ def test_names() -> None:
     assert host_and_port("::1", 80) == "[::1]:80"
     assert TcpTransport("::1", 80, ssl=True).name == "tls://[::1]:80"
     assert UnixTransport("/tmp/x").name == "unix:///tmp/x"
+
+
+@pytest.mark.parametrize(("host", "races"), [("127.0.0.1", False), ("::1", False), ("localhost", True)])
+async def test_only_names_are_raced_for(host: str, races: bool) -> None:
+    """Of an address there is one; asyncio's race may lose a socket when it is cancelled."""
+    given: list[dict[str, Any]] = []
+
+    async def create(*arguments: Any, **options: Any) -> None:
+        given.append(options)
+
+    loop = asyncio.SelectorEventLoop()
+    loop.create_connection = create  # type: ignore[method-assign, assignment]
+    try:
+        await TcpTransport(host, 1)._connect_asyncio(loop, asyncio.Protocol)
+    finally:
+        loop.close()
+    assert ["happy_eyeballs_delay" in options for options in given] == [races]
