@@ -22,7 +22,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import anyio
 from msgspec import UNSET, Raw, UnsetType
@@ -54,13 +54,11 @@ from ..protocol import (
     read_hints,
 )
 from ..wire.messages import Notification, Request
-from ..wire.values import decode_value
 from .host_view import EndedRecords, HostView, ToolsetView, VisibleTool
-from .wire import ADVERTISEMENT, call_meta, read_presence, read_result_hints
+from .wire import ADVERTISEMENT, call_meta, read_presence, read_result, read_result_hints
 
 __all__ = ("AccessHandler", "HostToolsets", "ServerToolsets")
 
-T = TypeVar("T")
 
 #: Takes the server's id and what it asks for; returns a credential, or ``None`` to refuse. Sync or async.
 AccessHandler: TypeAlias = Callable[
@@ -280,7 +278,7 @@ class ServerToolsets:
             self._apply(session, message.method, read_hints(message.params.get("hints", UNSET)))
 
     def _stated(self, session: HostSession, raw: Raw) -> None:
-        statement = _read(raw, ToolsetsListResult)
+        statement = read_result(raw, ToolsetsListResult)
         if session is not self._session or statement is None:
             return
         applied = self._view.state(statement)
@@ -293,7 +291,7 @@ class ServerToolsets:
     def _opened(self, session: HostSession, raw: Raw) -> None:
         if session is self._session:
             self._apply(session, method.TOOLSETS_OPEN, read_result_hints(raw))
-            result = _read(raw, ToolsetsOpenResult)
+            result = read_result(raw, ToolsetsOpenResult)
             if result is not None and self._view.opened(result):
                 self._move(session, True)
 
@@ -447,11 +445,3 @@ def _is_dynamic(link: ServerLink, definition: Mapping[str, Any]) -> bool:
     """Whether a tool comes and goes. At a plain MCP server nothing does, whatever it says."""
     presence = read_presence(definition)
     return isinstance(presence, ToolPresence) and presence.kind == "dynamic" and link.is_mcpl
-
-
-def _read(raw: Raw, kind: type[T]) -> T | None:
-    """A result as its type; ``None`` when it is none, which the request itself will say."""
-    try:
-        return decode_value(raw, kind)
-    except InvalidValueError:
-        return None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET, Raw, UnsetType
 
@@ -64,6 +64,7 @@ __all__ = (
     "read_events",
     "read_instance",
     "read_presence",
+    "read_result",
     "read_result_hints",
     "read_time",
     "time_text",
@@ -83,6 +84,8 @@ _INSTANCE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 #: Shorter, so that an id made of it is one.
 _TOOLSET_NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}")
 _MINTED = re.compile(r"(.+)-([1-9][0-9]*)")
+
+T = TypeVar("T")
 
 
 # -- names, ids, times
@@ -200,6 +203,14 @@ def hint_change(rev: int, key: Key, visible: Sequence[str] | None) -> HintChange
 def changed_params(hints: Sequence[HintChange]) -> ToolsetsChangedParams:
     """The params of ``toolsets/changed``: changes that travel alone."""
     return ToolsetsChangedParams(hints=list(hints))
+
+
+def read_result(raw: Raw, kind: type[T]) -> T | None:
+    """A result as its type; ``None`` when it is none, which the request itself will say."""
+    try:
+        return decode_value(raw, kind)
+    except InvalidValueError:
+        return None
 
 
 def read_result_hints(result: Any) -> list[HintChange | InvalidValueError]:

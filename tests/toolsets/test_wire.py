@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from mcpl_core import InvalidValueError
 from mcpl_core.content import text_content
-from mcpl_core.protocol import CarriedEvent, HintChange, ToolPresence
+from mcpl_core.protocol import CarriedEvent, HintChange, ToolPresence, ToolsetsCloseResult
 from mcpl_core.toolsets import wire
 from mcpl_core.wire.values import decode_value, encode_value
 
@@ -219,3 +219,9 @@ def test_what_is_no_text_is_no_presence_and_no_hint(value: Any) -> None:
 )
 def test_which_texts_are_text(value: Any, is_one: bool) -> None:
     assert wire.is_text(value) is is_one
+
+
+def test_a_result_is_read_as_its_type_or_not_at_all() -> None:
+    result = wire.read_result(wire.close_result(True), ToolsetsCloseResult)
+    assert result is not None and result.closed
+    assert wire.read_result(Raw(b"[]"), ToolsetsCloseResult) is None
