@@ -207,8 +207,10 @@ class TcpListener(SocketListener):
 
 
 def _listen_tcp(family: int, address: tuple[object, ...]) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    # Named: asyncio switches Nagle's algorithm off only where it is, and what is accepted has the protocol of this one.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if os.name == "posix":  # elsewhere it would let two programs listen at once
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
