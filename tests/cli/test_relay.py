@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -130,14 +131,14 @@ def test_longer_ones_are_dropped_and_told() -> None:
 
 
 def test_memory_stays_bounded_while_the_server_stalls(tmp_path: Path) -> None:
-    # Reads nothing until it is told to by a file.
+    # Reads nothing until somebody opens the FIFO at its other end.
     code = (
-        "import sys, os, time, pathlib\nprint('up', flush=True)\n"
-        "while not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.01)\n"
+        "import sys\nprint('up', flush=True)\nopen(sys.argv[1]).read()\n"
         "n = 0\nfor line in sys.stdin.buffer:\n  n += len(line)\n  if line == b'end\\n': print(n, flush=True)\n"
     )
     message = "x" * 50_000
     flag = tmp_path / "go on"
+    os.mkfifo(flag)
     with relay_to("--", sys.executable, "-c", code, str(flag)) as (endpoint, relay):
         with connect(endpoint, ping_interval=None) as ws:
             assert ws.recv(LIMIT) == "up"
@@ -159,7 +160,7 @@ def test_memory_stays_bounded_while_the_server_stalls(tmp_path: Path) -> None:
                 flooding.join(0.5)
             assert 0 < sent < 1000
             assert resident_megabytes(relay.pid) - before < 20
-            flag.touch()
+            flag.write_text("")
             assert ws.recv(LIMIT) == str(2000 * 50_001 + 4)
             flooding.join()
             assert resident_megabytes(relay.pid) - before < 40
