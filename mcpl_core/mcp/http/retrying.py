@@ -9,22 +9,18 @@ It stands outside of signing and vending, so that each attempt has a signature a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import anyio.lowlevel
 import httpx2
 
 from .exchange import EXCHANGE_KEY, CallLog, Exchange, Timing, exchange_of
 from .headers import origin_of
+from .outer import OuterTransport
 from .retry import RetrySeries, RetrySettings, parse_retry_after
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 __all__ = ("RetryingTransport", "is_replayable")
 
 
-class RetryingTransport(httpx2.AsyncBaseTransport):
+class RetryingTransport(OuterTransport):
     """An ``httpx2`` transport around another one.
 
     Within a session it joins the series of the call, whose settings hold then; alone, each request has its own.
@@ -36,25 +32,9 @@ class RetryingTransport(httpx2.AsyncBaseTransport):
     """
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, settings: RetrySettings, timing: Timing) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._settings = settings
         self._timing = timing
-
-    async def __aenter__(self) -> RetryingTransport:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        await self._inner.__aexit__(exc_type, exc_value, traceback)
-
-    async def aclose(self) -> None:
-        """Closes the inner transport."""
-        await self._inner.aclose()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Sends the request, and again while it is throttled and may be."""

@@ -11,7 +11,6 @@ another one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import httpx2
 
@@ -21,9 +20,7 @@ from ..transports import Consent, CredentialProvider, CredentialRequest, HttpReq
 from .errors import RedirectRefusedError
 from .exchange import exchange_of
 from .headers import checked_headers, origin_of, redirect_origin, refuse_reserved
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from .outer import OuterTransport
 
 __all__ = ("SigningTransport",)
 
@@ -31,7 +28,7 @@ __all__ = ("SigningTransport",)
 _ENCODING = "latin-1"
 
 
-class SigningTransport(httpx2.AsyncBaseTransport):
+class SigningTransport(OuterTransport):
     """An ``httpx2`` transport around another one.
 
     Args:
@@ -48,26 +45,10 @@ class SigningTransport(httpx2.AsyncBaseTransport):
         hook: RequestHook | None = None,
         credentials: tuple[CredentialProvider, CredentialRequest] | None = None,
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._headers = headers
         self._hook = hook
         self._credentials = credentials
-
-    async def __aenter__(self) -> SigningTransport:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        await self._inner.__aexit__(exc_type, exc_value, traceback)
-
-    async def aclose(self) -> None:
-        """Closes the inner transport."""
-        await self._inner.aclose()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Sends the request with all its headers.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import httpx2
@@ -35,10 +35,8 @@ from .events import EventReader
 from .exchange import EXCHANGE_KEY, CallLog, Exchange, Timing
 from .following import Follower, is_event_stream
 from .headers import redirect_origin
+from .outer import OuterTransport
 from .retry import RetrySeries, RetrySettings, parse_retry_after
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 __all__ = ("FIRST_ID", "SESSION_HEADER", "Spawn", "WatchingTransport")
 
@@ -72,7 +70,7 @@ _logger = logging.getLogger("mcpl_core")
 Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
 
 
-class WatchingTransport(httpx2.AsyncBaseTransport):
+class WatchingTransport(OuterTransport):
     """An ``httpx2`` transport around another one.
 
     Args:
@@ -100,7 +98,7 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         limit: int,
         spawn: Spawn,
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._settings = settings
         self._throttle = throttle
         self._timing = timing
@@ -114,22 +112,6 @@ class WatchingTransport(httpx2.AsyncBaseTransport):
         self.resumes = True
         self.negotiation: dict[str, Exchange] = {}
         self.on_lost: Callable[[], None] = lambda: None
-
-    async def __aenter__(self) -> WatchingTransport:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        await self._inner.__aexit__(exc_type, exc_value, traceback)
-
-    async def aclose(self) -> None:
-        """Closes the inner transport."""
-        await self._inner.aclose()
 
     def expect(self, id: Id, exchange: Exchange) -> None:
         """The message with this id belongs to this exchange."""
