@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 from msgspec import UNSET, UnsetType
 
 from ..errors import ConnectionClosedError, InvalidValueError, LocalProtocolError
+from ..observers import Observers
 from ..protocol.method import TOOLS_CALL, TOOLS_LIST
 from .asking import call_params, request_options
 from .catalogue import Catalogue, CatalogueMaker
@@ -208,13 +209,7 @@ class McpClient:
     def on_notification(self, callback: Callable[[str, Any], None]) -> Callable[[], None]:
         """Calls ``callback(method, params)`` with each notification of the server, over all its sessions. Nothing is
         listed again because of one. Returns the call that ends it."""
-        self._callbacks.append(callback)
-
-        def remove() -> None:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
-
-        return remove
+        return Observers.add(self._callbacks, callback)
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[RawSession]:

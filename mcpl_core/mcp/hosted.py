@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 from ..errors import ConnectionClosedError, InvalidResultError, LocalProtocolError
 from ..host.hosted import HostedServer
 from ..host.session import HostSession
+from ..observers import Observers
 from ..protocol import ProgressParams
 from ..protocol.method import TOOLS_CALL, TOOLS_LIST
 from ..wire.messages import Notification, Request
@@ -128,13 +129,7 @@ class HostedRawSession:
 
     def on_notification(self, callback: Callable[[str, Any], None]) -> Callable[[], None]:
         """See ``RawSession.on_notification``."""
-        self._callbacks.append(callback)
-
-        def remove() -> None:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
-
-        return remove
+        return Observers.add(self._callbacks, callback)
 
     def _arrived(self, message: Request | Notification) -> None:
         if isinstance(message, Notification):

@@ -14,6 +14,7 @@ import anyio
 from msgspec import UNSET, UnsetType
 
 from ..errors import ConnectionClosedError, ConnectionTimeoutError, MethodNotFound
+from ..observers import Observers
 from ..protocol.method import TOOLS_CALL, TOOLS_LIST
 from .client import McpClient
 from .connecting import mcp_client
@@ -92,13 +93,7 @@ class MockSession:
 
     def on_notification(self, callback: Callable[[str, Any], None]) -> Callable[[], None]:
         """See ``RawSession.on_notification``; ``push`` makes them."""
-        self._callbacks.append(callback)
-
-        def remove() -> None:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
-
-        return remove
+        return Observers.add(self._callbacks, callback)
 
     def push(self, method: str, params: Any = None) -> None:
         """A notification arrives."""

@@ -11,7 +11,6 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from itertools import count
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -21,12 +20,12 @@ from ..connection import McplConnection
 from ..dispatch import Router
 from ..errors import ConnectionTimeoutError, InvalidParams, InvalidResultError, McplError
 from ..host.handshake import PROTOCOL_VERSION, SUPPORTED_VERSIONS
-from ..observers import kinds_only
+from ..observers import Observers, kinds_only
 from ..protocol import METHODS, ProgressParams, decode_params, method
 from ..wire.messages import Notification, Request
-from .budgets import TimeBudget
 from .outcomes import TerminateOutcome
 from .session import DEFAULT_TERMINATE_BOUND
+from .waiting import WaitingRequests
 
 __all__ = ("ASKS_A_PERSON", "NativeSession", "PeerHandler", "client_capabilities", "native_session")
 
@@ -51,20 +50,6 @@ def client_capabilities(handlers: Mapping[str, PeerHandler]) -> dict[str, Any]:
     return {name: {} for each, name in _CAPABILITIES.items() if each in handlers}
 
 
-class _Waiting:
-    """A request that is being awaited."""
-
-    __slots__ = ("budget", "handler", "last", "scope")
-
-    def __init__(
-        self, budget: TimeBudget, scope: anyio.CancelScope, handler: Callable[[dict[str, Any]], None] | None
-    ) -> None:
-        self.budget = budget
-        self.scope = scope
-        self.handler = handler
-        self.last = float("-inf")
-
-
 class NativeSession:
     """A ``RawSession`` over a connection. ``native_session`` makes them.
 
@@ -82,11 +67,7 @@ class NativeSession:
         self._handlers = dict(handlers or {})
         self._answer: dict[str, Any] = {}
         self._callbacks: list[Callable[[str, Any], None]] = []
-        self._waiting: set[_Waiting] = set()
-        self._tokens: dict[str, _Waiting] = {}
-        self._numbers = count(1)
-        #: Requests of the server behind which a person is being asked now.
-        self._asked = 0
+        self._waiting = WaitingRequests()
         self._closed = anyio.Event()
         connection.on_message(self._arrived)
         connection.on_close(self._closed.set)
@@ -151,30 +132,22 @@ class NativeSession:
         max_total: float | None = None,
     ) -> dict[str, Any]:
         """See ``RawSession.request``."""
-        began = anyio.current_time()
-        budget = TimeBudget(began, self._timeout if timeout is UNSET else timeout, max_total, reset_on_progress)
-        if self._asked:
-            budget.pause(began)
-        scope = anyio.CancelScope(deadline=budget.deadline)
-        waiting = _Waiting(budget, scope, on_progress)
-        token = f"progress-{next(self._numbers)}"
-        if on_progress is not None or reset_on_progress:
-            self._tokens[token] = waiting
-            params = {**(params or {}), "_meta": {**_object((params or {}).get("_meta")), "progressToken": token}}
+        waiting = self._waiting.begin(
+            self._timeout if timeout is UNSET else timeout, max_total, reset_on_progress, on_progress
+        )
 
         def answered(raw: Raw) -> None:
             # As it is taken from the wire: what stands behind it is no progress of this request.
-            self._tokens.pop(token, None)
+            self._waiting.answered(waiting)
 
-        self._waiting.add(waiting)
         try:
-            with scope:
+            with waiting.scope:
+                params = waiting.with_token(params)
                 answer = await self.connection.send_request(method, params, timeout=None, on_answer=answered)
                 return _result(method, answer)
         finally:
-            self._waiting.discard(waiting)
-            self._tokens.pop(token, None)
-        raise ConnectionTimeoutError(method, round(anyio.current_time() - began, 3))
+            self._waiting.end(waiting)
+        raise ConnectionTimeoutError(method, round(anyio.current_time() - waiting.began, 3))
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         """See ``RawSession.notify``."""
@@ -184,13 +157,7 @@ class NativeSession:
 
     def on_notification(self, callback: Callable[[str, Any], None]) -> Callable[[], None]:
         """See ``RawSession.on_notification``."""
-        self._callbacks.append(callback)
-
-        def remove() -> None:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
-
-        return remove
+        return Observers.add(self._callbacks, callback)
 
     def _arrived(self, message: Request | Notification) -> None:
         """As a message is taken from the wire."""
@@ -209,19 +176,13 @@ class NativeSession:
             self.connection.report(exc)
 
     def _progressed(self, message: Notification) -> None:
-        """Progress that is of no request, or does not grow, gives nothing."""
         try:
             params: ProgressParams = decode_params(METHODS[method.PROGRESS], message.raw_params, "notification")
         except InvalidParams:
             return
-        waiting = self._tokens.get(params.progress_token) if isinstance(params.progress_token, str) else None
-        if waiting is None or params.progress <= waiting.last:
-            return
-        waiting.last = params.progress
-        waiting.budget.progress(anyio.current_time())
-        waiting.scope.deadline = waiting.budget.deadline
-        if waiting.handler is not None:
-            self._tell(waiting.handler, message.params)
+        handler = self._waiting.progressed(params.progress_token, params.progress)
+        if handler is not None:
+            self._tell(handler, message.params)
 
     async def serve(self) -> None:
         """Answers the server's requests until the connection closed."""
@@ -238,26 +199,13 @@ class NativeSession:
         async def answer(request: Request) -> Any:
             if name not in ASKS_A_PERSON:
                 return await _called(handler, request.params)
-            self._ask(1)
+            self._waiting.ask(1)
             try:
                 return await _called(handler, request.params)
             finally:
-                self._ask(-1)
+                self._waiting.ask(-1)
 
         return answer
-
-    def _ask(self, change: int) -> None:
-        """A person begins to be asked, or is no longer."""
-        now, before = anyio.current_time(), self._asked
-        self._asked += change
-        if bool(before) == bool(self._asked):
-            return
-        for waiting in self._waiting:
-            if self._asked:
-                waiting.budget.pause(now)
-            else:
-                waiting.budget.resume(now)
-            waiting.scope.deadline = waiting.budget.deadline
 
     # -- how it ends
 

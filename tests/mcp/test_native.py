@@ -217,7 +217,7 @@ async def test_progress_is_heard_in_order_and_gives_time() -> None:
         tasks.start_soon(call)
         request = await peer.next("tools/call")
         token = request["params"]["_meta"]["progressToken"]
-        (waiting,) = session._waiting
+        (waiting,) = session._waiting.requests
         deadlines.append(waiting.scope.deadline)
         waiting.budget._due = deadlines[0] - 10.0
         peer.note("notifications/progress", {"progressToken": token, "progress": 1, "message": "so far"})
@@ -254,7 +254,7 @@ async def test_after_its_end_a_request_hears_of_no_progress() -> None:
         peer.ask("q", "ping")
         await peer.next("")
     assert seen == []
-    assert session._tokens == {}
+    assert session._waiting.tokens == {}
 
 
 # -- what the server asks
@@ -295,11 +295,11 @@ async def test_while_a_person_is_asked_no_request_runs_out_of_time() -> None:
             await anyio.wait_all_tasks_blocked()
             tasks.start_soon(lambda: session.request("tools/list", {}, timeout=60.0))
             second = await peer.next("tools/list")
-            assert {waiting.scope.deadline for waiting in session._waiting} == {float("inf")}
+            assert {waiting.scope.deadline for waiting in session._waiting.requests} == {float("inf")}
             answered.set()
             await peer.next("")
             await peer.next("")
-            assert all(waiting.scope.deadline < float("inf") for waiting in session._waiting)
+            assert all(waiting.scope.deadline < float("inf") for waiting in session._waiting.requests)
             peer.reply(first, {})
             peer.reply(second, {})
 

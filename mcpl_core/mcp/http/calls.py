@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 import anyio
 
 from ...errors import ConnectionClosedError, ConnectionTimeoutError
 from ...protocol.method import PROGRESS, TOOLS_CALL, TOOLS_LIST
-from ..budgets import TimeBudget
 from ..errors import McpReplayUnavailableError, UnknownEffectError
 from ..native import ASKS_A_PERSON
 from ..replay import CallRecord, may_have_run, replay_unavailable
+from ..waiting import WaitingRequests
 from .channel import Channel
 from .config import HttpConfig
 from .exchange import CallLog, Exchange
@@ -31,20 +30,6 @@ from .watching import WatchingTransport
 __all__ = ("CallRunner",)
 
 _logger = logging.getLogger("mcpl_core")
-
-
-class _Waiting:
-    """A request whose time runs."""
-
-    __slots__ = ("budget", "handler", "last", "scope")
-
-    def __init__(
-        self, budget: TimeBudget, scope: anyio.CancelScope, handler: Callable[[dict[str, Any]], None] | None
-    ) -> None:
-        self.budget = budget
-        self.scope = scope
-        self.handler = handler
-        self.last = float("-inf")
 
 
 class CallRunner:
@@ -62,11 +47,7 @@ class CallRunner:
         self._channel = channel
         self._watch = watch
         self._stamp = stamp
-        self._waiting: set[_Waiting] = set()
-        self._tokens: dict[str, _Waiting] = {}
-        self._numbers = count(1)
-        #: Requests of the server behind which a person is being asked now.
-        self._asked = 0
+        self._waiting = WaitingRequests()
         channel.on_progress = self._progressed
         channel.on_handling = self._handling
 
@@ -88,30 +69,22 @@ class CallRunner:
                 have run.
         """
         log = self._open_log(method, params)
-        began = anyio.current_time()
-        budget = TimeBudget(began, timeout, max_total, reset_on_progress)
-        if self._asked:
-            budget.pause(began)
-        scope = anyio.CancelScope(deadline=budget.deadline)
-        waiting = _Waiting(budget, scope, on_progress)
-        wants_progress = on_progress is not None or reset_on_progress
-        params, token = self._with_token(params, waiting) if wants_progress else (params, None)
-        self._waiting.add(waiting)
+        waiting = self._waiting.begin(timeout, max_total, reset_on_progress, on_progress)
         verdict: Verdict | None = None
         try:
-            with scope:
+            # Here, so that all attempts have the same params.
+            params = waiting.with_token(params)
+            with waiting.scope:
                 verdict = await self._series(method, self._stamp.params(params), log)
         except anyio.get_cancelled_exc_class():
             self._end(log, "cancelled")
             self._record(method, params, log)
             raise
         finally:
-            self._waiting.discard(waiting)
-            if token is not None:
-                del self._tokens[token]
+            self._waiting.end(waiting)
         if verdict is None:
             self._end(log, "timed-out")
-            late = ConnectionTimeoutError(method, round(anyio.current_time() - began, 3))
+            late = ConnectionTimeoutError(method, round(anyio.current_time() - waiting.began, 3))
             verdict = Verdict("timed-out", error=late)
         self._record(method, params, log)
         return self._concluded(method, params, log, verdict)
@@ -192,45 +165,17 @@ class CallRunner:
 
     # -- time
 
-    def _with_token(self, params: dict[str, Any] | None, waiting: _Waiting) -> tuple[dict[str, Any], str]:
-        # The same for each attempt, so that all of them have the same params.
-        token = f"progress-{next(self._numbers)}"
-        self._tokens[token] = waiting
-        given = (params or {}).get("_meta")
-        meta = {**(given if isinstance(given, dict) else {}), "progressToken": token}
-        return {**(params or {}), "_meta": meta}, token
-
     def _progressed(self, params: dict[str, Any]) -> None:
-        """Progress that is of no request, or does not grow, gives nothing."""
-        token, progress = params.get("progressToken"), params.get("progress")
-        waiting = self._tokens.get(token) if isinstance(token, str) else None
-        if waiting is None or isinstance(progress, bool) or not isinstance(progress, int | float):
-            return
-        if not progress > waiting.last:
-            return
-        waiting.last = progress
-        waiting.budget.progress(anyio.current_time())
-        waiting.scope.deadline = waiting.budget.deadline
-        if waiting.handler is not None:
+        handler = self._waiting.progressed(params.get("progressToken"), params.get("progress"))
+        if handler is not None:
             try:
-                waiting.handler(params)
+                handler(params)
             except Exception as exc:
                 _logger.warning("MCP over HTTP: %s: an observer failed: %s", PROGRESS, type(exc).__name__)
 
     def _handling(self, method: str, change: int) -> None:
-        """While a person is being asked, no request runs out of time."""
-        if method not in ASKS_A_PERSON:
-            return
-        now, before = anyio.current_time(), self._asked
-        self._asked += change
-        if bool(before) == bool(self._asked):
-            return
-        for waiting in self._waiting:
-            if self._asked:
-                waiting.budget.pause(now)
-            else:
-                waiting.budget.resume(now)
-            waiting.scope.deadline = waiting.budget.deadline
+        if method in ASKS_A_PERSON:
+            self._waiting.ask(change)
 
 
 def _call_of(params: dict[str, Any] | None) -> tuple[str, Any]:

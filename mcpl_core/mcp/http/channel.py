@@ -34,6 +34,7 @@ from ...errors import (
     UnencodableError,
     rpc_error,
 )
+from ...observers import Observers
 from ...wire.messages import Notification, Request, encode_failure, encode_notification, encode_request, encode_response
 from ...wire.values import depth_exceeds, has_surrogate_escape
 from .exchange import Exchange
@@ -167,13 +168,7 @@ class Channel:
 
     def on_notification(self, callback: Callable[[str, Any], None]) -> Callable[[], None]:
         """See ``RawSession.on_notification``."""
-        self._callbacks.append(callback)
-
-        def remove() -> None:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
-
-        return remove
+        return Observers.add(self._callbacks, callback)
 
     def _asked_for(self, id: int | str, method: str, params: Any) -> None:
         if self._answering >= _MOST_ANSWERING:

@@ -1011,9 +1011,10 @@ async def test_whenever_a_caller_gives_up_nothing_is_left_behind(way: str) -> No
                 tasks.cancel_scope.cancel()
         assert await session.request("tools/list")
         await server.wait_for(lambda: server.open <= 3)
-        left = (session._channel._waiting, session._watch._open, session._calls._waiting, session._calls._tokens)
+        calls = session._calls._waiting
+        left = (session._channel._waiting, session._watch._open, calls.requests, calls.tokens)
         assert [len(each) for each in left] == [0, 0, 0, 0]
-        assert (session._channel._asked, session._calls._asked) == ({}, 0)
+        assert (session._channel._asked, calls._asked) == ({}, 0)
     assert given_up >= 5
 
 
