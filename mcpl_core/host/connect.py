@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Any, TypeAlias, Union
 
 import anyio
-from anyio.abc import TaskGroup
 
 from .._version import __version__
 from ..connection import McplConnection
 from ..errors import LocalProtocolError
 from ..options import ConnectionOptions
 from ..transports.base import Transport
+from ..transports.tasks import OwnTasks
 from ..uris import McplUri
 from .hub import HostHandlers, HostSettings, Hub
 from .policy import DENY_ALL, HostPolicy
@@ -174,23 +174,22 @@ class ServerConnection:
         self._server = server
         self._policy = policy
         self._require_mcpl = require_mcpl
-        self._tasks: TaskGroup | None = None
+        self._tasks = OwnTasks()
         self._session: HostSession | None = None
 
     async def __aenter__(self) -> HostSession:
-        if self._tasks is not None:
+        if self._tasks.group is not None:
             raise LocalProtocolError("a connection is entered once")
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
+        tasks = (await self._tasks.begin()).tasks
         try:
             connection = await self._dialer.dial()
             self._session = HostSession(
                 self._hub, self._server, connection, self._policy, require_mcpl=self._require_mcpl
             )
-            self._tasks.start_soon(self._hub.delivery.run)
-            await self._tasks.start(self._session.run)
+            tasks.start_soon(self._hub.delivery.run)
+            await tasks.start(self._session.run)
         except BaseException:
-            await self._end_tasks()
+            await self._tasks.end()
             raise
         return self._session
 
@@ -203,13 +202,7 @@ class ServerConnection:
                 await self._session.aclose()
         finally:
             self._hub.delivery.queue.close()
-            await self._end_tasks()
-
-    async def _end_tasks(self) -> None:
-        # The caller's exception is not handed to the group: it would come back wrapped in an ExceptionGroup.
-        assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
+            await self._tasks.end()
 
 
 def connect_server(

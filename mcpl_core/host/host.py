@@ -16,12 +16,12 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
-from anyio.abc import TaskGroup
 
 from ..connection import McplConnection
 from ..errors import ConnectionClosedError, InvalidValueError, LocalProtocolError, McplError, PolicyRefusedError
 from ..options import ConnectionOptions
 from ..protocol import BranchesChangedParams, ToolsCallResult, method
+from ..transports.tasks import OwnTasks
 from .audit import Audit
 from .connect import Dialer, ServerTarget, TransportOptions
 from .events import EventQueue
@@ -71,29 +71,25 @@ class McplHost:
         self._connection_options = connection_options
         self._servers: dict[str, HostedServer] = {}
         self._table = ToolTable()
-        self._tasks: TaskGroup | None = None
+        self._tasks = OwnTasks()
         self._closed = False
 
     # ------------------------------------------------------------------------------------ life
 
     async def __aenter__(self) -> Self:
-        if self._tasks is not None:
+        if self._tasks.group is not None:
             raise LocalProtocolError("a host is entered once")
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        self._tasks.start_soon(self._hub.delivery.run, name="mcpl host: wakes")
+        tasks = (await self._tasks.begin()).tasks
+        tasks.start_soon(self._hub.delivery.run, name="mcpl host: wakes")
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        assert self._tasks is not None
         try:
             await self.aclose()
         finally:
-            # The caller's exception is not handed to the group: it would come back wrapped in an ExceptionGroup.
-            self._tasks.cancel_scope.cancel()
-            await self._tasks.__aexit__(None, None, None)
+            await self._tasks.end()
 
     async def aclose(self) -> None:
         """Says goodbye to all servers, within ``close_timeout``; then the iteration over events ends. Any number of
@@ -161,7 +157,8 @@ class McplHost:
             LocalProtocolError: the id is taken, or the host is not entered, or closed.
             McplError: with ``wait``: it cannot be reached, or the handshake failed; nothing is left of it.
         """
-        if self._tasks is None or self._closed:
+        tasks = self._tasks.group
+        if tasks is None or self._closed:
             raise LocalProtocolError("servers are added while the host is entered")
         if not _ID.fullmatch(id):
             raise InvalidValueError("server_id", "letters, digits, dot, underscore and hyphen, at most 64")
@@ -171,7 +168,7 @@ class McplHost:
         server = HostedServer(id, dialer, policy or self.policy, reconnect=reconnect, require_mcpl=require_mcpl)
         server.own_policy = policy is not None
         self._servers[id] = server
-        self._tasks.start_soon(self._supervise, server, wait, name=f"mcpl host: {id}")
+        tasks.start_soon(self._supervise, server, wait, name=f"mcpl host: {id}")
         if wait:
             try:
                 await self._first(server)

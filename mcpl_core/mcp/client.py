@@ -16,12 +16,12 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec import UNSET, UnsetType
 
 from ..errors import ConnectionClosedError, InvalidValueError, LocalProtocolError
 from ..observers import Observers
 from ..protocol.method import TOOLS_CALL, TOOLS_LIST
+from ..transports.tasks import OwnTasks
 from .asking import call_params, request_options
 from .catalogue import Catalogue, CatalogueMaker
 from .checks import JsonSchemaValidator
@@ -111,7 +111,7 @@ class McpClient:
         self._outcome: TerminateOutcome | None = None
         self._numbers = count(1)
         self._callbacks: list[Callable[[str, Any], None]] = []
-        self._tasks: TaskGroup | None = None
+        self._tasks = OwnTasks()
 
     def __repr__(self) -> str:
         return f"<McpClient {self.name}>"
@@ -119,14 +119,13 @@ class McpClient:
     # ------------------------------------------------------------------------------------ life
 
     async def __aenter__(self) -> Self:
-        if self._tasks is not None or self._keeper.is_closed:
+        if self._tasks.group is not None or self._keeper.is_closed:
             raise LocalProtocolError("a client is entered once")
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
+        tasks = (await self._tasks.begin()).tasks
         try:
-            await self._tasks.start(self._keeper.run, name=f"mcp client: {self.name}")
+            await tasks.start(self._keeper.run, name=f"mcp client: {self.name}")
         except BaseException:
-            await self._end_tasks()
+            await self._tasks.end()
             raise
         return self
 
@@ -136,13 +135,7 @@ class McpClient:
         try:
             await self.close()
         finally:
-            await self._end_tasks()
-
-    async def _end_tasks(self) -> None:
-        # The caller's exception is not handed to the group: it would come back wrapped in an ExceptionGroup.
-        assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
+            await self._tasks.end()
 
     async def close(self) -> None:
         """Closes this side; a session that the server keeps stays there. From any task, any number of times. Nothing
@@ -229,7 +222,7 @@ class McpClient:
                 _logger.error("%s: a callback failed: %s", self.name, type(exc).__name__)
 
     def _check_open(self) -> None:
-        if self._tasks is None:
+        if self._tasks.group is None:
             raise LocalProtocolError("the client was not entered (async with)")
         if self._keeper.is_closed:
             raise ConnectionClosedError("not-sent", self._keeper.failure)

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Final, Self
 
 import anyio
-from anyio.abc import TaskGroup
 
 from ...errors import LocalProtocolError
+from ...transports.tasks import OwnTasks
 from .answers import Answers
 from .endpoints import Endpoint
 
@@ -26,30 +26,26 @@ class Runner:
     """Runs one endpoint, in tasks of its own. An async context manager: what it began ends with it."""
 
     def __init__(self) -> None:
-        self._tasks: TaskGroup | None = None
+        self._tasks = OwnTasks()
         self._endpoint: Endpoint | None = None
         self._settled = anyio.Event()
         self._ended = anyio.Event()
         self._failure: BaseException | None = None
 
     async def __aenter__(self) -> Self:
-        if self._tasks is not None:
+        if self._tasks.group is not None:
             raise LocalProtocolError("this is entered once")
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
+        await self._tasks.begin()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        assert self._tasks is not None
         try:
             with anyio.CancelScope(shield=True):
                 await self.stop()
         finally:
-            # The caller's exception is not handed to the group: it would come back wrapped in an ExceptionGroup.
-            self._tasks.cancel_scope.cancel()
-            await self._tasks.__aexit__(None, None, None)
+            await self._tasks.end()
 
     async def start(self, endpoint: Endpoint, answers: Answers) -> None:
         """Starts the endpoint; returns when it can be reached. After a failure another one may be started.
@@ -58,12 +54,13 @@ class Runner:
             LocalProtocolError: this was not entered, or another one was started.
             McplError: it cannot be reached; whatever kept it from that.
         """
-        if self._tasks is None:
+        tasks = self._tasks.group
+        if tasks is None:
             raise LocalProtocolError("enter it first (async with): what serves ends with the block")
         if self._endpoint is not None:
             raise LocalProtocolError("it was started already; one server is one transport")
         self._endpoint = endpoint
-        self._tasks.start_soon(self._run, endpoint, answers, name=f"mcp {endpoint.kind}")
+        tasks.start_soon(self._run, endpoint, answers, name=f"mcp {endpoint.kind}")
         await self._settled.wait()
         if self._failure is not None:
             failure, self._failure, self._endpoint = self._failure, None, None
@@ -101,5 +98,5 @@ class Runner:
             await self._endpoint.stop()
             await self._ended.wait()
             return
-        assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
+        assert self._tasks.group is not None
+        self._tasks.group.cancel_scope.cancel()
