@@ -35,7 +35,7 @@ from .outlet import TURN, Outlet
 from .protocol.methods import METHODS, MethodTable
 from .transports.loop import CancelGuard, EventLoop, Waiter
 from .wire.messages import Id, Notification, Request
-from .wire.peer import Peer, PeerState
+from .wire.peer import CLOSED, Peer
 
 __all__ = ("Dispatcher", "Handler", "Handlers", "Later", "Route", "Router")
 
@@ -246,7 +246,7 @@ class Dispatcher:
         self._drained()
 
     def _is_closed(self) -> bool:
-        return self._peer.state is PeerState.CLOSED
+        return self._peer.state is CLOSED
 
     # -- called by the connection, synchronously
 
@@ -363,7 +363,7 @@ class Dispatcher:
         begun = self._begun.pop(id(message), None) if self._begun else None
         if type(message) is Request:
             wanted = self._peer.waits(message.id)
-            if not wanted or self._peer.state is PeerState.CLOSED:
+            if not wanted or self._peer.state is CLOSED:
                 if wanted is False:
                     self._peer.respond(message.id, None)  # settled, without a text
                 return _UNWANTED

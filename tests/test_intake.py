@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
-from msgspec import UNSET
+from anyio.abc import TaskGroup
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, Raw
 
 from mcpl_core.dispatch import Handler
 from mcpl_core.errors import (
@@ -25,7 +28,7 @@ from mcpl_core.inbox import InboxLimits
 from mcpl_core.intake import Intake
 from mcpl_core.observers import Observers
 from mcpl_core.outlet import TURN, Outlet
-from mcpl_core.transports.loop import EventLoop, Waiter, current_loop
+from mcpl_core.transports.loop import CancelGuard, EventLoop, TimerHandle, Waiter, current_loop
 from mcpl_core.transports.memory import ScriptedTransport
 from mcpl_core.wire.messages import Notification, Request
 from mcpl_core.wire.peer import Peer, PeerState, Trigger
@@ -475,6 +478,108 @@ async def test_what_is_behind_a_message_that_closed_is_not_looked_at() -> None:
         side.notify("closing", "late")
         assert dispatcher.log == ["closing"]
         assert len(side.intake.inbox) == 0
+
+
+# ---------------------------------------------------------------------------------------- the fast ways in
+
+
+def told(method: str, **members: Any) -> bytes:
+    return encode_value({"jsonrpc": "2.0", "method": method} | members)
+
+
+TEXTS = [
+    *(encode_value({"jsonrpc": "2.0", "id": id, "result": [id]}) for id in (1, 2, 3, 9, "1")),
+    *(encode_value({"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "m"}}) for id in (2, 3, 9, None)),
+    *(told(method) for method in ("a", "inline", "later", "notifications/cancelled", "closing")),
+    *(told(method, id=id) for method in ("a", "inline", "closing") for id in (1, 2)),
+    told("notifications/cancelled", params={"requestId": 1}),
+    b"banner",
+    encode_value({"jsonrpc": "2.0", "id": 5, "method": 7}),
+]
+
+
+def outcome(texts: list[bytes], *, fast: bool, serving: bool, observing: bool) -> list[Any]:
+    """All that can be seen after ``texts`` came in one read."""
+    side = In(FakeLoop(), LIMITS, discard_unread=False)
+    waiters = [side.ask()[1] for _ in range(3)]
+    waiters[2].set_result("gone")
+    seen: list[Any] = []
+    dispatcher = FakeDispatcher(side)
+    if serving:
+        side.intake.dispatcher = dispatcher  # type: ignore[assignment]
+    if observing:
+        side.observers.message.append(seen.append)
+    if fast:
+        side.intake.messages_received(texts)
+    else:
+        for text in texts:
+            if side.peer.state is not PeerState.CLOSED:
+                side.intake._take_in(side.peer.receive(text), len(text))
+        if side.peer.state is not PeerState.CLOSED:
+            side.intake.wake()
+            side.intake.balance()
+    return [
+        [waiter.outcome for waiter in waiters if isinstance(waiter, FakeWaiter)],
+        dispatcher.log,
+        seen,
+        list(side.intake.inbox),
+        side.intake.inbox.bytes,
+        (side.intake.stray, side.intake.malformed, side.intake.discarded, side.intake.paused),
+        side.transport.sent,
+        [(trigger, type(error)) for trigger, error in side.moves],
+        list(map(str, side.errors)),
+        list(side.peer.pending),
+        side.peer.unanswered,
+    ]
+
+
+class FakeWaiter:
+    """Says what was set."""
+
+    def __init__(self) -> None:
+        self.outcome: Any = None
+
+    def done(self) -> bool:
+        return self.outcome is not None
+
+    def set_result(self, result: Any, /) -> None:
+        assert self.outcome is None
+        self.outcome = ("result", bytes(result) if isinstance(result, Raw) else result)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        assert self.outcome is None
+        self.outcome = ("error", str(exception))
+
+    def __await__(self) -> Any:
+        raise AssertionError
+
+
+class FakeLoop(EventLoop):
+    """A loop in which nothing waits."""
+
+    def __init__(self) -> None:
+        super().__init__(cast(TaskGroup, None))
+
+    def waiter(self) -> Waiter:
+        return FakeWaiter()
+
+    def time(self) -> float:
+        raise AssertionError
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        raise AssertionError
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> TimerHandle:
+        raise AssertionError
+
+    def cancel_guard(self) -> CancelGuard:
+        raise AssertionError
+
+
+@given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=20), st.booleans(), st.booleans())
+def test_they_do_what_the_slow_way_does(texts: list[bytes], serving: bool, observing: bool) -> None:
+    fast, slow = (outcome(texts, fast=fast, serving=serving, observing=observing) for fast in (True, False))
+    assert fast == slow
 
 
 # ---------------------------------------------------------------------------------------- flow

@@ -7,10 +7,11 @@ message is for (``peer``), what its params mean (``protocol``).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType, field
 from msgspec.structs import astuple
 
 from ..errors import (
@@ -39,13 +40,17 @@ __all__ = (
     "Malformed",
     "Message",
     "Notification",
+    "OutNotification",
+    "OutRequest",
     "Request",
     "Success",
     "decode_message",
+    "decode_messages",
     "encode_failure",
     "encode_notification",
     "encode_request",
     "encode_response",
+    "given",
     "read_id",
 )
 
@@ -80,8 +85,13 @@ class _RawEnvelope(msgspec.Struct, gc=False):
     error: Raw = _ABSENT
 
 
-# `gc=False`, here and below: nothing in a message refers to it.
-class _Incoming(msgspec.Struct, gc=False):
+# `gc=False`, here and below: nothing in a message refers to it. The four kinds of message that follow are also read
+# straight from texts (``decode_messages``): the tag, and that other members are refused, is for that.
+class _Wire(msgspec.Struct, gc=False, tag_field="jsonrpc", tag="2.0", forbid_unknown_fields=True):
+    """What is read straight from a text that is of its kind beyond doubt."""
+
+
+class _Incoming(_Wire, gc=False):
     """What requests and notifications share: params that are read only when somebody asks."""
 
     @property
@@ -125,8 +135,9 @@ class Notification(_Incoming, gc=False):
     """
 
     method: str
-    raw_params: Raw = _ABSENT
-    _params: Any = UNSET
+    raw_params: Raw = field(name="params", default=_ABSENT)
+    #: The value, once read. Of a type that no text has.
+    _params: UnsetType = UNSET  # type: ignore[assignment]
 
 
 @final
@@ -141,12 +152,12 @@ class Request(_Incoming, gc=False):
 
     id: Id
     method: str
-    raw_params: Raw = _ABSENT
-    _params: Any = UNSET
+    raw_params: Raw = field(name="params", default=_ABSENT)
+    _params: UnsetType = UNSET  # type: ignore[assignment]
 
 
 @final
-class Success(msgspec.Struct, gc=False):
+class Success(_Wire, gc=False):
     """A response that carries a result, still raw."""
 
     id: Id
@@ -183,6 +194,48 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_raw_envelope = msgspec.json.Decoder(_RawEnvelope).decode
 _decode_raw = msgspec.json.Decoder(Raw).decode
 _UNUSABLE: Final = object()
+
+
+class _Unlike(msgspec.Struct, tag_field="jsonrpc", tag="", forbid_unknown_fields=True):
+    """What no text can be. In a union with it the tag of the other type must not be left out."""
+
+    nothing: UnsetType
+
+
+#: From so many texts on it pays to read them as one kind.
+_MANY = 8
+#: Readers for one kind of message alone, which refuse any text that is not of it, and some that are.
+_decode_like: dict[type, Callable[[bytes], Any]] = {
+    kind: msgspec.json.Decoder(kind | _Unlike).decode for kind in (Notification, Request, Success)
+}
+
+
+def decode_messages(texts: Sequence[bytes], *, max_depth: int = DEFAULT_MAX_DEPTH) -> list[Message]:
+    """Reads texts that came together, each as ``decode_message`` does.
+
+    What one read brings is mostly of one kind. Such texts are read in half the time, all checks included, since the
+    codec decides by itself what they are. When it refuses one, or there is more to see to, each is read alone.
+    """
+    if len(texts) < _MANY:
+        return [decode_message(text, max_depth=max_depth) for text in texts]
+    message = decode_message(texts[0], max_depth=max_depth)
+    rest = texts[1:]
+    decode = _decode_like.get(type(message))
+    if decode is not None and _are_fit(rest, max_depth):
+        try:
+            return [message, *map(decode, rest)]
+        except (msgspec.DecodeError, RecursionError):
+            pass  # then one of them is something else
+    return [message, *[decode_message(text, max_depth=max_depth) for text in rest]]
+
+
+def _are_fit(texts: Sequence[bytes], max_depth: int) -> bool:
+    """Whether all are UTF-8, and none is too deep; as in ``decode_message``."""
+    short = 2 * max_depth
+    if max(map(len, texts)) > short and any(len(text) > short and depth_exceeds(text, max_depth) for text in texts):
+        return False
+    joined = b"\n".join(texts)  # no character has a line feed in it
+    return joined.isascii() or not utf8_flaw(joined)
 
 
 def decode_message(text: bytes, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Message:
@@ -358,13 +411,22 @@ def _decode_params(raw: Raw) -> Any:
         raise InvalidParams(data={"path": exc.path, "detail": exc.detail}) from exc
 
 
-class _OutRequest(msgspec.Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+def given(raw: Raw) -> Raw | UnsetType:
+    """``raw`` as the params of an envelope; ``UNSET`` when it is empty."""
+    return raw if _size(raw) else UNSET
+
+
+class OutRequest(msgspec.Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+    """The envelope of a request; ``params`` as ``encode_request`` says, but for an empty ``Raw`` (``given``)."""
+
     id: Id
     method: str
     params: Any = UNSET
 
 
-class _OutNotification(msgspec.Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+class OutNotification(msgspec.Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+    """The envelope of a notification; as ``OutRequest``."""
+
     method: str
     params: Any = UNSET
 
@@ -394,7 +456,7 @@ def encode_request(id: Id, method: str, params: Any = UNSET) -> bytes:
     Raises:
         UnencodableError: ``params`` have no JSON form.
     """
-    return encode_value(_OutRequest(id, method, UNSET if type(params) is Raw and not _size(params) else params))
+    return encode_value(OutRequest(id, method, params if type(params) is not Raw else given(params)))
 
 
 def encode_notification(method: str, params: Any = UNSET) -> bytes:
@@ -403,7 +465,7 @@ def encode_notification(method: str, params: Any = UNSET) -> bytes:
     Raises:
         UnencodableError: ``params`` have no JSON form.
     """
-    return encode_value(_OutNotification(method, UNSET if type(params) is Raw and not _size(params) else params))
+    return encode_value(OutNotification(method, params if type(params) is not Raw else given(params)))
 
 
 def encode_response(id: Id, result: Any) -> bytes:

@@ -8,6 +8,7 @@ except ``notifications/cancelled``, which takes an answer back (MCP).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Generic, TypeVar, final
 
@@ -29,18 +30,26 @@ from .messages import (
     Failure,
     Id,
     Malformed,
+    Message,
     Notification,
+    OutNotification,
+    OutRequest,
     Request,
     Success,
     decode_message,
+    decode_messages,
     encode_failure,
     encode_notification,
-    encode_request,
     encode_response,
+    given,
     read_id,
 )
+from .values import encode_value
 
 __all__ = (
+    "CANCELLED",
+    "CLOSED",
+    "OPEN",
     "TRANSITIONS",
     "Answer",
     "Event",
@@ -79,27 +88,28 @@ class Trigger(Enum):
     CLOSE = "close"
 
 
-_OPEN, _WRITE_ENDED, _DRAINING, _CLOSED = PeerState
+#: The members by name: looking one up costs as much as a call.
+OPEN, _WRITE_ENDED, _DRAINING, CLOSED = PeerState
 #: Where messages may be sent.
-_SENDING = (_OPEN, _DRAINING)
+_SENDING = (OPEN, _DRAINING)
 
 #: All transitions there are. A pair that is missing here changes nothing.
 TRANSITIONS: dict[tuple[PeerState, Trigger], PeerState] = {
-    (_OPEN, Trigger.SEND_EOF): _WRITE_ENDED,
-    (_OPEN, Trigger.INPUT_ENDED): _CLOSED,
-    (_OPEN, Trigger.INPUT_ENDED_SERVING): _DRAINING,
-    (_OPEN, Trigger.INPUT_FAILED): _CLOSED,
-    (_OPEN, Trigger.OUTPUT_FAILED): _CLOSED,
-    (_OPEN, Trigger.CLOSE): _CLOSED,
-    (_WRITE_ENDED, Trigger.INPUT_ENDED): _CLOSED,
-    (_WRITE_ENDED, Trigger.INPUT_ENDED_SERVING): _CLOSED,
-    (_WRITE_ENDED, Trigger.INPUT_FAILED): _CLOSED,
-    (_WRITE_ENDED, Trigger.CLOSE): _CLOSED,
-    (_DRAINING, Trigger.DRAINED): _CLOSED,
-    (_DRAINING, Trigger.SEND_EOF): _CLOSED,
-    (_DRAINING, Trigger.INPUT_FAILED): _CLOSED,
-    (_DRAINING, Trigger.OUTPUT_FAILED): _CLOSED,
-    (_DRAINING, Trigger.CLOSE): _CLOSED,
+    (OPEN, Trigger.SEND_EOF): _WRITE_ENDED,
+    (OPEN, Trigger.INPUT_ENDED): CLOSED,
+    (OPEN, Trigger.INPUT_ENDED_SERVING): _DRAINING,
+    (OPEN, Trigger.INPUT_FAILED): CLOSED,
+    (OPEN, Trigger.OUTPUT_FAILED): CLOSED,
+    (OPEN, Trigger.CLOSE): CLOSED,
+    (_WRITE_ENDED, Trigger.INPUT_ENDED): CLOSED,
+    (_WRITE_ENDED, Trigger.INPUT_ENDED_SERVING): CLOSED,
+    (_WRITE_ENDED, Trigger.INPUT_FAILED): CLOSED,
+    (_WRITE_ENDED, Trigger.CLOSE): CLOSED,
+    (_DRAINING, Trigger.DRAINED): CLOSED,
+    (_DRAINING, Trigger.SEND_EOF): CLOSED,
+    (_DRAINING, Trigger.INPUT_FAILED): CLOSED,
+    (_DRAINING, Trigger.OUTPUT_FAILED): CLOSED,
+    (_DRAINING, Trigger.CLOSE): CLOSED,
 }
 
 
@@ -142,7 +152,8 @@ class Problem(msgspec.Struct):
 
 Event = Request | Notification | Answer[W] | Refusal[W] | Stray | Problem
 
-_CANCELLED = "notifications/cancelled"
+#: The notification that takes a request back (MCP).
+CANCELLED = "notifications/cancelled"
 #: Marks an unanswered request that its sender took back; its answer is not sent.
 _TAKEN_BACK = object()
 #: From so many unanswered requests on, integers beyond 64 bits are no ids. Anybody can find any number of them
@@ -204,7 +215,7 @@ class Peer(Generic[W]):
             MessageTooLargeError: the text is over the limit.
         """
         id = self._last_id + 1
-        text = encode_request(id, method, params)
+        text = encode_value(OutRequest(id, method, params if type(params) is not Raw else given(params)))
         if len(text) > self.max_message_bytes:
             raise MessageTooLargeError(len(text), self.max_message_bytes)
         self._last_id = id
@@ -218,7 +229,7 @@ class Peer(Generic[W]):
             UnencodableError: ``params`` have no JSON form.
             MessageTooLargeError: the text is over the limit.
         """
-        text = encode_notification(method, params)
+        text = encode_value(OutNotification(method, params if type(params) is not Raw else given(params)))
         if len(text) > self.max_message_bytes:
             raise MessageTooLargeError(len(text), self.max_message_bytes)
         return text
@@ -261,7 +272,7 @@ class Peer(Generic[W]):
         if id not in self.pending:
             return None
         del self.pending[id]
-        return encode_notification(_CANCELLED, {"requestId": id, "reason": reason})
+        return encode_notification(CANCELLED, {"requestId": id, "reason": reason})
 
     def wants(self, id: Id) -> bool:
         """Whether the peer's request ``id`` still wants an answer: false when the peer took it back.
@@ -290,10 +301,17 @@ class Peer(Generic[W]):
 
     def receive(self, text: bytes) -> Event[W]:
         """What one incoming text means. Never raises."""
-        message = decode_message(text, max_depth=self.max_depth)
+        return self.accept(decode_message(text, max_depth=self.max_depth), text)
+
+    def read(self, texts: Sequence[bytes]) -> list[Message]:
+        """The messages that texts are, at least one, each of which is then to be given to ``accept``. Never raises."""
+        return decode_messages(texts, max_depth=self.max_depth)
+
+    def accept(self, message: Message, text: bytes) -> Event[W]:
+        """What an incoming message means; ``text`` is what it was read from."""
         # By exact type: that an object is not of a struct's type takes `isinstance` three times as long to find out.
         if type(message) is Notification:
-            if message.method == _CANCELLED:
+            if message.method == CANCELLED:
                 self._take_back(message)
             return message
         if type(message) is Request:

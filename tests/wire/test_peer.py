@@ -74,6 +74,14 @@ def test_our_ids_count_from_one() -> None:
     assert peer.pending == {1: "first", 2: "second"}
 
 
+def test_params_that_were_absent_are_passed_on_as_absent() -> None:
+    peer: Peer[str] = Peer()
+    assert peer.request("a", Raw(b""), "w") == (1, encode_request(1, "a"))
+    assert peer.request("a", Raw(b"[1]"), "w") == (2, encode_request(2, "a", [1]))
+    assert peer.notify("a", Raw(b"")) == encode_notification("a")
+    assert peer.notify("a", Raw(b"{}")) == encode_notification("a", {})
+
+
 @pytest.mark.spec("4.1-1", "R-wire-3", "R-wire-4")
 def test_answers_find_their_requests_in_any_order() -> None:
     peer: Peer[str] = Peer()
