@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 import anyio
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, DecodeError, Raw, UnsetType
 
 from .constructors import Constructors
 from .dispatch import Dispatcher, Handlers, Router
@@ -30,14 +30,14 @@ from .inbox import InboxLimits
 from .intake import Intake
 from .observers import Observers
 from .options import DEFAULT_REQUEST_TIMEOUT, ConnectionOptions, ConnectionStats, check_options
-from .outlet import Outlet
-from .timeouts import Deadline, Deadlines
+from .outlet import TURN, Outlet
+from .timeouts import Deadlines, Expired
 from .transports.base import Transport
 from .transports.loop import EventLoop, TellingWaiter, Waiter, reject
 from .transports.tasks import OwnTasks
 from .wire.messages import DEFAULT_MAX_DEPTH, Id, Notification, Request
-from .wire.peer import Peer, PeerState, Trigger
-from .wire.values import decode_value
+from .wire.peer import OPEN, Peer, PeerState, Trigger
+from .wire.values import decode_plain, decode_value
 
 __all__ = ("McplConnection",)
 
@@ -84,7 +84,7 @@ class McplConnection(Constructors):
         if self._tasks.group is not None or self.is_closed:
             raise LocalProtocolError("a connection is entered once")
         loop = await self._tasks.begin()
-        self._deadlines = Deadlines(loop, self._peer.pending, self._expire)
+        self._deadlines = Deadlines(loop, self._peer.pending, self._expire, self.request_timeout)
         self._outlet.start(loop)
         try:
             await self._transport.start(self._intake, loop)
@@ -249,36 +249,38 @@ class McplConnection(Constructors):
             InvalidValueError: ``timeout`` is not a number (NaN); nothing was sent.
         """
         loop, peer, deadlines = self._loop, self._peer, self._deadlines
-        if loop is None or deadlines is None or peer.state is not PeerState.OPEN:
+        if loop is None or deadlines is None or peer.state is not OPEN:
             raise self._cannot_ask()
-        if timeout is UNSET:
-            timeout = self.request_timeout
-        elif timeout is not None:
-            deadlines.check(timeout)
+        timeout = self.request_timeout if timeout is UNSET else deadlines.checked(timeout)
         waiter = loop.waiter() if on_answer is None else TellingWaiter(loop.waiter(), on_answer)
         id, text = peer.request(method, UNSET if params is None else params, waiter)
         try:
-            if timeout is not None:
-                deadlines.add(id, timeout, method)
-            self._outlet.write(text)
+            if timeout != deadlines.usual or not deadlines.watching:
+                deadlines.add(id, timeout)
+            self._outlet.sent += 1
+            self._transport.write(text)  # as `Outlet.write`, with a call less
             if on_sent is not None:
                 on_sent(id)
             if self._intake.paused:
                 # While we wait for a reply, reading goes on: the reply is behind what we did not read yet.
                 self._intake.resume()
             raw: Raw = await waiter
+        except Expired as exc:
+            self._abandon(id, method, len(text), f"no answer within {exc.timeout:g} s")
+            raise ConnectionTimeoutError(method, exc.timeout) from None
         except BaseException as exc:
-            self._abandon(id, method, "the caller gave up")
-            if peer.can_send and (not isinstance(exc, RpcError) or isinstance(exc, ConnectionTimeoutError)):
-                self._outlet.give_up(len(text))
+            # An error that came as the answer shows that the request was read.
+            self._abandon(id, method, 0 if isinstance(exc, RpcError) else len(text), "the caller gave up")
             raise
         finally:
             # It holds its exception, whose traceback holds this frame.
             del waiter
-        try:
-            return decode_value(raw, Any if result_type is None else result_type)
-        except InvalidValueError as exc:
-            raise InvalidResultError(method, exc.detail, exc.path) from exc
+        if result_type is None:
+            try:
+                return decode_plain(raw)
+            except (DecodeError, RecursionError):
+                pass  # `decode_value` knows what else it may be
+        return _read_result(method, raw, Any if result_type is None else result_type)
 
     def extend_timeout(self, id: Id, timeout: float) -> None:
         """Our request ``id`` waits for ``timeout`` seconds from now, unless it waits longer or not at all."""
@@ -294,10 +296,13 @@ class McplConnection(Constructors):
         if self._loop is None:
             raise self._not_entered()
         peer = self._peer
-        if peer.state is PeerState.OPEN or peer.can_send:
+        if peer.state is OPEN or peer.can_send:
             text = peer.notify(method, UNSET if params is None else params)
-            if self._outlet.write(text):
-                await self._outlet.rest(len(text))
+            outlet = self._outlet
+            outlet.sent += 1
+            self._transport.write(text)
+            if self._transport.behind or not outlet.sent % TURN:  # as `Outlet.write`, with a call less
+                await outlet.rest(len(text))
 
     def push_notification(self, method: str, params: Any = None) -> None:
         """As ``send_notification``, for somebody who cannot wait. A peer that reads nothing closes the connection."""
@@ -339,17 +344,18 @@ class McplConnection(Constructors):
     def _not_entered() -> LocalProtocolError:
         return LocalProtocolError("the connection was not entered (async with)")
 
-    def _expire(self, deadline: Deadline) -> None:
-        waiter = self._peer.pending[deadline.id]
-        self._abandon(deadline.id, deadline.method, f"no answer within {deadline.timeout:g} s")
-        reject(waiter, ConnectionTimeoutError(deadline.method, deadline.timeout))
+    def _expire(self, id: int, timeout: float) -> None:
+        reject(self._peer.pending[id], Expired(timeout))
 
-    def _abandon(self, id: Id, method: str, reason: str) -> None:
+    def _abandon(self, id: Id, method: str, size: int, reason: str) -> None:
+        """Nobody waits for the answer any more. ``size``: bytes that may still wait for the peer."""
         notice = self._peer.forget(id, reason)
         # An initialize request cannot be cancelled (MCP 2025-11-25, cancellation).
         if notice is not None and method != "initialize" and self._peer.can_send:
             self._outlet.push(notice)
         self._intake.balance()
+        if self._peer.can_send:
+            self._outlet.give_up(size)
 
     # ------------------------------------------------------------------------------------ receiving
 
@@ -447,3 +453,10 @@ class McplConnection(Constructors):
         pending.clear()
         for waiter in waiters:
             reject(waiter, ConnectionClosedError("no-response", error))
+
+
+def _read_result(method: str, raw: Raw, type: Any) -> Any:
+    try:
+        return decode_value(raw, type)
+    except InvalidValueError as exc:
+        raise InvalidResultError(method, exc.detail, exc.path) from exc

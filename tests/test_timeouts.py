@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpl_core.errors import InvalidValueError
-from mcpl_core.timeouts import Deadline, Deadlines
+from mcpl_core.timeouts import TICKS, Deadlines
 from mcpl_core.transports.loop import CancelGuard, EventLoop, Waiter
 from mcpl_core.wire.messages import Id
 
@@ -69,20 +69,20 @@ class FakeLoop(EventLoop):
 class Requests:
     """The pending requests, and which of them expired."""
 
-    def __init__(self) -> None:
+    def __init__(self, usual: float | None = None) -> None:
         self.loop = FakeLoop()
-        self.pending: dict[Id, None] = {}
+        self.pending: dict[Id, float | None] = {}
         self.expired: list[tuple[int, float]] = []
-        self.deadlines = Deadlines(self.loop, self.pending, self._expire)
+        self.deadlines = Deadlines(self.loop, self.pending, self._expire, usual)
 
-    def _expire(self, deadline: Deadline) -> None:
-        del self.pending[deadline.id]
-        self.expired.append((deadline.id, self.loop.now))
+    def _expire(self, id: int, timeout: float) -> None:
+        assert self.pending.pop(id) == timeout
+        self.expired.append((id, self.loop.now))
 
-    def send(self, id: int, timeout: float) -> None:
-        self.pending[id] = None
-        self.deadlines.check(timeout)
-        self.deadlines.add(id, timeout, "m")
+    def send(self, id: int, timeout: float | None) -> None:
+        self.pending[id] = timeout
+        if self.deadlines.checked(timeout) != self.deadlines.usual or not self.deadlines.watching:
+            self.deadlines.add(id, timeout)
 
     def answer(self, id: int) -> None:
         del self.pending[id]
@@ -222,20 +222,21 @@ def test_closing_stops_the_timer_and_forgets_everything(requests: Requests) -> N
     assert requests.expired == []
 
 
-def test_expiring_may_close(requests: Requests) -> None:
+@pytest.mark.parametrize("usual", [None, 5])
+def test_expiring_may_close(requests: Requests, usual: float | None) -> None:
     """The transport may find out that it is broken while the notice is written."""
 
-    def expire(deadline: Deadline) -> None:
-        requests.expired.append((deadline.id, requests.loop.now))
+    def expire(id: int, timeout: float) -> None:
+        requests.expired.append((id, requests.loop.now))
         requests.pending.clear()
         deadlines.close()
 
-    deadlines = Deadlines(requests.loop, requests.pending, expire)
+    deadlines = Deadlines(requests.loop, requests.pending, expire, usual)
     requests.deadlines = deadlines
     requests.send(1, 5)
     requests.send(2, 5)
-    requests.loop.advance(5)
-    assert requests.expired == [(1, 105.0)]
+    requests.loop.advance(6)
+    assert [id for id, _ in requests.expired] == [1]
     assert requests.loop.armed == []
 
 
@@ -260,29 +261,189 @@ def test_nor_with_many_in_flight(requests: Requests) -> None:
     assert len(requests.deadlines._heap) <= 64 + 4 * (flying + 1)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["send", "answer", "extend", "wait"]), st.integers(0, 50)), max_size=200))
-def test_each_request_expires_exactly_when_it_is_due(steps: list[tuple[str, int]]) -> None:
-    requests = Requests()
-    due: dict[int, float] = {}
-    expected: list[tuple[int, float]] = []
-    for number, (step, value) in enumerate(steps):
-        if step == "send":
-            requests.send(number, value)
-            due[number] = requests.loop.now + value
-        elif step == "answer" and due:
-            id = list(due)[value % len(due)]
-            del due[id]
-            requests.answer(id)
-        elif step == "extend" and due:
-            id = list(due)[value % len(due)]
-            due[id] = max(due[id], requests.loop.now + value)
-            requests.deadlines.extend(id, requests.loop.now + value)
+# ---------------------------------------------------------------------------------------- the usual timeout
+
+
+def test_requests_of_the_usual_timeout_need_no_entries() -> None:
+    requests = Requests(64)
+    requests.send(1, 64)
+    assert requests.deadlines.watching
+    assert requests.loop.armed == [101.0]
+    for id in range(2, 1000):
+        requests.send(id, 64)
+    assert requests.loop.made == 1
+    assert not requests.deadlines._heap
+    assert not requests.deadlines._others
+    requests.loop.advance(64.9)
+    assert requests.expired == []
+    requests.loop.advance(0.1)
+    assert requests.expired == [(id, 165.0) for id in range(1, 1000)]
+
+
+def test_they_expire_in_the_tick_after_they_are_due_at_the_latest() -> None:
+    requests = Requests(64)
+    for id in range(1, 20):
+        requests.send(id, 64)
+        requests.loop.advance(0.3)
+    requests.loop.advance(100)
+    assert [id for id, _ in requests.expired] == list(range(1, 20))
+    for id, when in requests.expired:
+        assert 0 <= when - (100 + (id - 1) * 0.3 + 64) <= 1
+
+
+def test_without_such_requests_there_is_no_tick() -> None:
+    requests = Requests(64)
+    requests.send(1, 64)
+    requests.send(2, 7)
+    requests.send(3, None)
+    requests.answer(1)
+    requests.loop.advance(1)
+    assert not requests.deadlines.watching
+    assert requests.loop.armed == [107.0]
+    requests.loop.advance(10)
+    assert requests.expired == [(2, 107.0)]
+    assert requests.loop.armed == []
+    requests.send(4, 64)
+    assert requests.loop.armed == [112.0]
+    requests.loop.advance(65)
+    assert requests.expired == [(2, 107.0), (4, 176.0)]
+    requests.loop.advance(1000)
+    assert requests.pending == {3: None}
+
+
+def test_other_timeouts_are_exact_beside_it() -> None:
+    requests = Requests(64)
+    requests.send(1, 64)
+    requests.send(2, 0.25)
+    requests.send(3, 1000)
+    requests.loop.advance(0.25)
+    assert requests.expired == [(2, 100.25)]
+    requests.loop.advance(100)
+    assert requests.expired == [(2, 100.25), (1, 165.0)]
+    requests.loop.advance(1000)
+    assert requests.expired == [(2, 100.25), (1, 165.0), (3, 1100.0)]
+
+
+def test_more_time_for_a_request_of_the_usual_timeout() -> None:
+    requests = Requests(64)
+    requests.send(1, 64)
+    requests.send(2, 64)
+    requests.send(3, 64)
+    requests.deadlines.extend(1, 300.5)
+    requests.deadlines.extend(2, 120.0)
+    requests.loop.advance(100)
+    assert requests.expired == [(2, 165.0), (3, 165.0)]
+    requests.deadlines.extend(1, 400.5)
+    requests.loop.advance(200)
+    assert len(requests.expired) == 2
+    requests.loop.advance(1)
+    assert requests.expired[2] == (1, 400.5)
+    assert not requests.deadlines._others
+
+
+def test_answered_after_it_got_more_time() -> None:
+    requests = Requests(64)
+    requests.send(1, 64)
+    requests.deadlines.extend(1, 300.0)
+    requests.loop.advance(100)
+    requests.answer(1)
+    requests.loop.advance(300)
+    assert requests.expired == []
+    assert not requests.deadlines._others
+    assert requests.loop.armed == []
+
+
+@pytest.mark.parametrize("usual", [0, -1])
+def test_a_usual_timeout_of_no_time_at_all(usual: float) -> None:
+    requests = Requests(usual)
+    requests.send(1, usual)
+    requests.send(2, usual)
+    requests.send(3, 5)
+    assert requests.expired == []
+    requests.loop.advance(0)
+    assert requests.expired == [(1, 100.0), (2, 100.0)]
+    assert requests.loop.armed == [105.0]
+
+
+@pytest.mark.parametrize("usual", [None, float("inf")])
+def test_a_usual_timeout_without_end(usual: float | None) -> None:
+    requests = Requests(usual)
+    for id in range(100):
+        requests.send(id, usual)
+    assert requests.loop.made == 0
+    requests.send(100, 5)
+    requests.loop.advance(10)
+    assert requests.expired == [(100, 105.0)]
+
+
+def test_requests_without_end_do_not_pile_up() -> None:
+    requests = Requests(64)
+    requests.send(-1, 64)
+    for id in range(10_000):
+        requests.send(id, None)
+        requests.answer(id)
+    assert len(requests.deadlines._others) <= 64 + 4 * 2
+    requests.loop.advance(65)
+    assert requests.expired == [(-1, 165.0)]
+
+
+def test_marks_do_not_pile_up() -> None:
+    requests = Requests(64)
+    requests.send(1, 64)
+    requests.deadlines.extend(1, 1e9)
+    for id in range(2, 2000):
+        requests.send(id, 64)
+        requests.loop.advance(0.7)
+        requests.answer(id)
+    assert len(requests.deadlines._marks) <= 2 * TICKS + 2
+
+
+def test_a_tick_that_comes_early_is_set_again() -> None:
+    requests = Requests(64)
+    requests.send(1, 64)
+    ((_, _, timer),) = requests.loop.timers
+    assert timer.callback is not None
+    timer.callback()
+    assert not requests.deadlines._marks
+    requests.loop.advance(65)
+    assert requests.expired == [(1, 165.0)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["send", "usual", "endless", "answer", "extend", "wait"]), st.integers(0, 50)),
+        max_size=200,
+    ),
+    st.sampled_from([None, 0, 1, 10, 20, float("inf")]),
+)
+def test_each_request_expires_exactly_when_it_is_due(steps: list[tuple[str, int]], usual: float | None) -> None:
+    """Or, with the usual timeout, a tick later at most; all that are due expire, and no others."""
+    requests = Requests(usual)
+    slack = usual / TICKS + 1e-9 if usual and usual != float("inf") else 0.0
+    #: When it is due, and how much later it may expire.
+    due: dict[int, tuple[float, float]] = {}
+    told = 0
+    for number, (step, value) in enumerate(steps, 1):
+        if step in ("send", "usual", "endless"):
+            timeout = {"send": value, "usual": usual, "endless": None}[step]
+            requests.send(number, timeout)
+            when = requests.loop.now + timeout if timeout is not None else float("inf")
+            due[number] = (when, slack if timeout == usual else 0.0)
         elif step == "wait":
             requests.loop.advance(value)
-            over = sorted((when, id) for id, when in due.items() if when <= requests.loop.now)
-            expected += [(id, when) for when, id in over]
-            for _, id in over:
+        elif due:
+            id = list(due)[value % len(due)]
+            if step == "answer":
                 del due[id]
-        assert requests.expired == expected
+                requests.answer(id)
+            else:
+                due[id] = (max(due[id][0], requests.loop.now + value), due[id][1])
+                requests.deadlines.extend(id, requests.loop.now + value)
+        for id, when in requests.expired[told:]:
+            earliest, late = due.pop(id)
+            assert earliest <= when <= earliest + late
+        told = len(requests.expired)
         assert requests.pending.keys() == due.keys()
+        assert step != "wait" or all(sum(times) >= requests.loop.now for times in due.values())
         assert len(requests.deadlines._heap) <= 64 + 4 * len(due) + 4
+        assert len(requests.deadlines._others) <= 64 + 4 * len(due) + 4
