@@ -81,8 +81,7 @@ class Intake:
         inline = {} if dispatcher is None else dispatcher.inline
         for message, text in zip(peer.read(messages), messages, strict=True):
             # The first two cases are for speed alone: the last does the same.
-            if type(message) is Success and message.id in pending:
-                waiter = pending.pop(message.id)
+            if type(message) is Success and (waiter := pending.pop(message.id, None)) is not None:
                 if not waiter.done():
                     waiter.set_result(message.result)
             elif type(message) is Notification and message.method != CANCELLED and not observing:

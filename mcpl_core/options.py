@@ -24,7 +24,8 @@ class ConnectionOptions(TypedDict, total=False):
     """What every constructor of a connection takes.
 
     Attributes:
-        request_timeout: seconds a request waits unless it says otherwise; ``None``: without end.
+        request_timeout: seconds a request waits unless it says otherwise, and at most a sixty-fourth of it longer;
+            ``None``: without end.
         max_message_bytes: the longest message in either direction, in bytes.
         max_depth: the deepest nesting of an incoming message.
         limits: how much may wait unread.
