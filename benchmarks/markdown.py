@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from .catalog import FLOORS, LINKS, SCENARIOS
 from .figures import Row, figure_of
 from .report import number, table, words_on
-from .targets import Verdict
+from .targets import Beside, Verdict
 
 __all__ = ("summary",)
 
@@ -21,8 +21,10 @@ _LINK_WORDS = {"stdio": "a child process", "ws": "a WebSocket on loopback", "mem
 _UNITS = {"F": "MB", "G": "ms", "H": "per s", "R": "per s", "S": "calls per s", "T": "calls per s"}
 
 
-def summary(rows: Sequence[Row], verdicts: Sequence[Verdict], machine: Mapping[str, str]) -> str:
-    """The tables, with what they were made of and the targets that are missed."""
+def summary(
+    rows: Sequence[Row], verdicts: Sequence[Verdict], compared: Sequence[Beside], machine: Mapping[str, str]
+) -> str:
+    """The tables, with what they were made of, the targets that are missed and the comparisons beside them."""
     rounds = [row.rounds for row in rows]
     parts = [
         f"`{machine.get('command', '')}`: {machine.get('kind', '')}, {machine.get('python', '')}"
@@ -32,7 +34,7 @@ def summary(rows: Sequence[Row], verdicts: Sequence[Verdict], machine: Mapping[s
     ]
     if others := [row for row in rows if row.scenario not in _MATRIX]:
         parts.append(table(["", "", "median", "x floor"], map(_line, others), markdown=True))
-    parts.append(_missed(verdicts))
+    parts.append("\n".join([_missed(verdicts), *_beside(compared)]))
     return "\n\n".join(parts)
 
 
@@ -76,6 +78,16 @@ def _line(row: Row) -> list[str]:
     ratio = "" if row.ratio is None or row.contender == floor else f"{number(row.ratio)} x {floor}"
     what = f"{row.scenario}: {SCENARIOS[row.scenario]} ({row.link})"
     return [what, row.contender, f"{number(median)} {_UNITS[row.scenario]}", ratio]
+
+
+def _beside(compared: Sequence[Beside]) -> list[str]:
+    return [
+        f"- beside the targets, {pair.scenario} over {pair.link}: {pair.subject} {pair.figure} {number(one.value)} of "
+        + pair.reference
+        for one in compared
+        if one.value is not None
+        for pair in (one.comparison,)
+    ]
 
 
 def _missed(verdicts: Sequence[Verdict]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,22 +20,24 @@ from .catalog import LINKS, SCENARIOS, Run, missing, runs
 __all__ = ("QUICK", "Options", "chosen", "parse")
 
 _LOOPS = ("asyncio", "uvloop", "trio")
-_CORE = ("mcpl_core", "mcpl_core, uvloop", "mcpl_core, trio")
+#: The inline style is what the targets judge; trio is judged beside the style that pulls.
+_INLINE = ("mcpl_core inline", "mcpl_core inline, uvloop")
+_CORE = ("mcpl_core", *_INLINE, "mcpl_core, trio")
 
 #: What ``--quick`` runs: by scenario and link, the contenders.
 QUICK: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("A", "stdio"): ("floor", *_CORE, "TypeScript core"),
     ("B", "stdio"): ("floor", *_CORE, "TypeScript core", "mcp"),
-    ("C", "stdio"): ("floor", *_CORE, "TypeScript core"),
+    ("C", "stdio"): ("floor", *_CORE, "TypeScript core", "TypeScript core, timer"),
     ("D1", "stdio"): ("floor", "mcpl_core", "TypeScript core"),
-    ("E", "stdio"): ("floor", *_CORE[:2], "TypeScript core"),
+    ("E", "stdio"): ("floor", *_INLINE, "TypeScript core"),
     ("F", "stdio"): ("mcpl_core",),
     ("G", "stdio"): ("import mcpl_core", "import mcp"),
     ("H", "memory"): ("rfc8785.dumps", "canonical_bytes", "manifest_digest"),
     ("T", "stdio"): ("mcp tools", "mcpl_core tools"),
-    ("A", "ws"): ("websockets", "mcpl_core", "TypeScript core"),
-    ("B", "ws"): ("websockets", "mcpl_core", "TypeScript core"),
-    ("C", "ws"): ("websockets", "mcpl_core", "TypeScript core"),
+    ("A", "ws"): ("websockets", *_INLINE, "TypeScript core"),
+    ("B", "ws"): ("websockets", *_INLINE, "TypeScript core"),
+    ("C", "ws"): ("websockets", "mcpl_core inline", "TypeScript core"),
     ("A", "memory"): ("mcpl_core",),
     ("R", "ws"): ("mcpl_core relay",),
     ("S", "memory"): ("mcpl_core host",),
@@ -165,15 +168,16 @@ def _wanted(options: Options, run: Run) -> bool:
 
 
 def _positive(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError(text)
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
     return int(text)
 
 
 def _seconds(text: str) -> float:
-    if not 0 < float(text) < 1000:
-        raise ValueError(text)
-    return float(text)
+    with suppress(ValueError):
+        if 0 < (seconds := float(text)) < 1000:
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no number between 0 and 1000")
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .figures import Row, Sample
-from .targets import Verdict
+from .targets import Beside, Verdict
 
 __all__ = ("Record", "combine", "machine", "read_record", "write_record")
 
@@ -73,11 +73,20 @@ def read_record(path: Path) -> Record:
     return msgspec.json.decode(path.read_bytes(), type=Record)
 
 
-def write_record(path: Path, record: Record, rows: Iterable[Row], verdicts: Iterable[Verdict]) -> None:
-    """Everything as JSON; rows and verdicts follow from the samples, and are there for other readers."""
+def write_record(
+    path: Path, record: Record, rows: Iterable[Row], verdicts: Iterable[Verdict], compared: Iterable[Beside]
+) -> None:
+    """Everything as JSON; all but the samples follows from them, and is there for other readers."""
     judged = [
         {**verdict.target._asdict(), "value": verdict.value, "met": verdict.met, "rounds": verdict.rounds}
         for verdict in verdicts
     ]
-    whole = {"machine": record.machine, "samples": record.samples, "rows": list(rows), "verdicts": judged}
+    beside = [{**one.comparison._asdict(), "value": one.value, "rounds": one.rounds} for one in compared]
+    whole = {
+        "machine": record.machine,
+        "samples": record.samples,
+        "rows": list(rows),
+        "verdicts": judged,
+        "beside": beside,
+    }
     path.write_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n")

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from .catalog import SCENARIOS
 from .figures import Row, Sample
-from .targets import ENOUGH_ROUNDS, Verdict
+from .targets import ENOUGH_ROUNDS, Beside, Verdict
 
-__all__ = ("failures", "number", "table", "tables", "verdicts", "words_on")
+__all__ = ("beside", "failures", "number", "table", "tables", "verdicts", "words_on")
 
 
 def number(value: float) -> str:
@@ -61,7 +61,7 @@ def _table_of(group: Sequence[Row]) -> str:
         [
             row.contender,
             *(_optional(row.figures.get(name)) for name in shown.values()),
-            f"{row.spread:.0f}",
+            f"{row.spread:.0f}" if row.rounds > 1 else "",
             _optional(row.ratio),
             _optional(row.cpu_ratio),
             str(row.rounds),
@@ -105,6 +105,23 @@ def _verdict_line(verdict: Verdict) -> list[str]:
     ]
 
 
+def beside(compared: Iterable[Beside]) -> str:
+    """The comparisons whose contenders ran; empty when none did."""
+    body = [
+        [
+            f"{pair.scenario} {pair.link}  {pair.subject}",
+            pair.reference,
+            pair.figure,
+            number(one.value),
+            str(one.rounds),
+        ]
+        for one in compared
+        if one.value is not None
+        for pair in (one.comparison,)
+    ]
+    return "Beside the targets\n" + table(["", "of", "figure", "measured", "rounds"], body) if body else ""
+
+
 def table(head: Sequence[str], body: Iterable[Sequence[str]], *, markdown: bool = False) -> str:
     """Columns that stand below each other; the first to the left, the others to the right."""
     lines = [list(head), *map(list, body)]
@@ -125,7 +142,13 @@ def failures(samples: Iterable[Sample]) -> list[str]:
     """A line for each measurement that failed."""
     return [
         f"failed: {sample.contender}, {sample.scenario} over {sample.link}, round {sample.round + 1}: "
-        + sample.error.splitlines()[-1]
+        + _last_word(sample.error)
         for sample in samples
         if sample.error
     ]
+
+
+def _last_word(error: str) -> str:
+    # The traceback of a group ends in a rule, and each of its lines begins with one.
+    lines = [line.strip(" |+-") for line in error.splitlines()]
+    return next((line for line in reversed(lines) if line), error)

@@ -1,7 +1,8 @@
 """How fast it must be: the targets as data, and whether they are met. Pure.
 
-Owns: the table. Every target is a ratio between two contenders of the same rounds, but for the one that is a number of
-megabytes. Does not own: the arithmetic (``figures``), and who takes part (``catalog``).
+Owns: the table, and that of the comparisons shown beside it. Every target is a ratio between two contenders of the same
+rounds, but for the one that is a number of megabytes. Does not own: the arithmetic (``figures``), and who takes part
+(``catalog``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ import msgspec
 
 from .figures import Key, Sample, median_of, median_ratio
 
-__all__ = ("ENOUGH_ROUNDS", "TARGETS", "Target", "Verdict", "judge")
+__all__ = (
+    "BESIDE",
+    "ENOUGH_ROUNDS",
+    "TARGETS",
+    "Beside",
+    "Comparison",
+    "Target",
+    "Verdict",
+    "compare",
+    "judge",
+)
 
 #: With fewer rounds than these, a verdict is only a hint.
 ENOUGH_ROUNDS: Final = 5
@@ -66,6 +77,29 @@ class Verdict(msgspec.Struct, frozen=True):
         return abs(self.value - self.target.bound) / self.target.bound * 100
 
 
+class Comparison(NamedTuple):
+    """Two contenders whose ratio is worth a line of its own, and is no target."""
+
+    scenario: str
+    link: str
+    subject: str
+    reference: str
+    figure: str
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """What came of a comparison.
+
+    Attributes:
+        value: the median ratio; ``None`` when the contenders did not run.
+        rounds: how many rounds it is the median of.
+    """
+
+    comparison: Comparison
+    value: float | None
+    rounds: int
+
+
 _CORE, _TRIO = "mcpl_core", "mcpl_core, trio"
 #: The floors and the TypeScript core handle a message where they read it. So does this package's inline style; the
 #: others, which give it to a task, are shown beside it.
@@ -80,7 +114,7 @@ TARGETS: Final = (
     Target("B", "stdio", _INLINE, _TS, _RATE, 1.15),
     Target("B", "stdio", _UVLOOP, _TS, _RATE, 1.5),
     Target("C", "stdio", _INLINE, _FLOOR, _RATE, 1.3),
-    Target("C", "stdio", _INLINE, _TS, _RATE, 3.0),
+    # Three times that core as it was driven when the target was set: its flood let the loop turn by a timer.
     Target("C", "stdio", _INLINE, _TIMER, _RATE, 3.0),
     Target("D1", "stdio", _CORE, _TS, _RATE, 1.5),
     Target("D16", "stdio", _CORE, _TS, _RATE, 1.3),
@@ -107,15 +141,28 @@ TARGETS: Final = (
 )
 
 
+#: That core's flood as it goes best, by ``setImmediate``. No target was set for it, and the ratio is a smaller one: it
+#: is shown so that nobody takes the target's for the whole truth.
+BESIDE: Final = (Comparison("C", "stdio", _INLINE, _TS, _RATE),)
+
+
 def judge(samples: Sequence[Sample], targets: Iterable[Target] = TARGETS) -> list[Verdict]:
     """A verdict for each target, measured or not."""
     return [_verdict(samples, target) for target in targets]
 
 
 def _verdict(samples: Sequence[Sample], target: Target) -> Verdict:
-    subject: Key = (target.scenario, target.link, target.subject)
     if target.reference:
-        found = median_ratio(samples, subject, (*subject[:2], target.reference), target.figure)
-    else:
-        found = median_of(samples, subject, target.figure)
-    return Verdict(target, *(found or (None, 0)))
+        return Verdict(target, *_ratio(samples, target))
+    subject = (target.scenario, target.link, target.subject)
+    return Verdict(target, *(median_of(samples, subject, target.figure) or (None, 0)))
+
+
+def compare(samples: Sequence[Sample], comparisons: Iterable[Comparison] = BESIDE) -> list[Beside]:
+    """What came of each comparison, measured or not."""
+    return [Beside(comparison, *_ratio(samples, comparison)) for comparison in comparisons]
+
+
+def _ratio(samples: Sequence[Sample], pair: Target | Comparison) -> tuple[float | None, int]:
+    subject: Key = (pair.scenario, pair.link, pair.subject)
+    return median_ratio(samples, subject, (*subject[:2], pair.reference), pair.figure) or (None, 0)

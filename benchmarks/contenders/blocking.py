@@ -155,6 +155,7 @@ def _measure(client: _Client, order: Order, server: int) -> dict[str, float]:
         client.echoes(width, order.warm_up)
         with Meter(server) as meter:
             latencies = client.echoes(width, order.seconds)
+        check_echo(client.call("echo", SMALL), SMALL)
         return meter.figures(len(latencies)) | percentiles(latencies)
     if order.scenario == "C":
         client.flood(order.warm_up)
@@ -165,14 +166,17 @@ def _measure(client: _Client, order: Order, server: int) -> dict[str, float]:
         raise ValueError(f"no scenario {order.scenario}")
     params = large(order.scenario)
     check_echo(client.call("echo", params), params)
-    number = 0
+    latencies = []
     with Meter(server) as meter:
         end = time.perf_counter() + order.seconds
-        while number < 3 or time.perf_counter() < end:
-            if len(client.call("echo", params)["data"]) != len(params["data"]):
+        while len(latencies) < 3 or time.perf_counter() < end:
+            began = time.perf_counter_ns()
+            result = client.call("echo", params)
+            latencies.append(time.perf_counter_ns() - began)
+            if len(result["data"]) != len(params["data"]):
                 raise WrongAnswerError("the echo is of another length")
-            number += 1
-    return meter.figures(number)
+    check_echo(client.call("echo", params), params)
+    return meter.figures(len(latencies)) | percentiles(latencies)
 
 
 if __name__ == "__main__":

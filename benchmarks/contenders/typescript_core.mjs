@@ -6,6 +6,12 @@
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import { pathToFileURL } from 'node:url';
+import { isDeepStrictEqual } from 'node:util';
+
+// The last line is the one that is shown; by itself Node ends with its version.
+process.on('uncaughtException', (error) => {
+  process.stderr.write(`${error?.stack}\n${error}\n`, () => process.exit(1));
+});
 
 const [mode, text] = process.argv.slice(2);
 const order = { link: 'stdio', seconds: 0.5, warm_up: 0.25, stalled_bytes: 2e8, settle: 15, gate: '', cpus: [], ...JSON.parse(text) };
@@ -101,6 +107,10 @@ function check(right, what) {
   if (!right) throw new Error(`wrong answer: ${what}`);
 }
 
+async function checkEcho(connection, params) {
+  check(isDeepStrictEqual(await connection.sendRequest('echo', params), params), 'echo');
+}
+
 async function echoes(connection, seconds) {
   const latencies = [];
   const end = performance.now() + seconds * 1e3;
@@ -175,10 +185,13 @@ async function drive(connection, pid) {
   const warmUp = Math.max(order.warm_up, 0.4);
   if (scenario === 'F') return measureStall(connection, pid);
   if (scenario in WIDTHS) {
+    await checkEcho(connection, SMALL);
     await echoes(connection, warmUp);
     const figures = meter(pid);
     const latencies = await echoes(connection, seconds);
-    return { ...figures(latencies.length), ...percentiles(latencies) };
+    const found = { ...figures(latencies.length), ...percentiles(latencies) };
+    await checkEcho(connection, SMALL);
+    return found;
   }
   if (scenario === 'C') {
     const before = await flood(connection, warmUp, 0);
@@ -186,7 +199,7 @@ async function drive(connection, pid) {
     return figures(await flood(connection, seconds, before));
   }
   const params = large(LARGE[scenario]);
-  check(JSON.stringify(await connection.sendRequest('echo', params)) === JSON.stringify(params), 'large echo');
+  await checkEcho(connection, params);
   const figures = meter(pid);
   const latencies = [];
   const end = performance.now() + seconds * 1e3;
@@ -196,7 +209,9 @@ async function drive(connection, pid) {
     latencies.push(performance.now() - began);
     check(data.length === params.data.length, 'length of a large echo');
   }
-  return { ...figures(latencies.length), ...percentiles(latencies) };
+  const found = { ...figures(latencies.length), ...percentiles(latencies) };
+  await checkEcho(connection, params);
+  return found;
 }
 
 function startServer() {

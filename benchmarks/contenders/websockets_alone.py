@@ -78,6 +78,9 @@ async def serve(order: Order) -> None:
             if message["method"] == "count":
                 service.count(message["params"])
                 continue
+            if message["method"] == "slow":
+                await service.slow(message["params"])
+                continue
             result = message["params"]
             if message["method"] != "echo":
                 result = await service.wait_count(result)

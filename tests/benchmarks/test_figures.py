@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.catalog import FLOORS, LINKS, SCENARIOS, runs
 from benchmarks.figures import Sample, median_of, median_ratio, rows, spread
-from benchmarks.targets import TARGETS, Target, Verdict, judge
+from benchmarks.targets import BESIDE, TARGETS, Comparison, Target, Verdict, compare, judge
 
 LABELS = {(run.order.scenario, run.order.link, run.label) for run in runs()}
 
@@ -74,6 +74,8 @@ def test_every_target_and_floor_is_somebody_who_takes_part() -> None:
     for target in TARGETS:
         assert (target.scenario, target.link, target.subject) in LABELS, target
         assert not target.reference or (target.scenario, target.link, target.reference) in LABELS, target
+    for pair in BESIDE:
+        assert {(pair.scenario, pair.link, name) for name in (pair.subject, pair.reference)} <= LABELS, pair
     for (scenario, link), floor in FLOORS.items():
         assert (scenario, link, floor) in LABELS
 
@@ -112,3 +114,21 @@ def test_targets_are_judged_by_their_own_figure() -> None:
         (None, False),
     ]
     assert verdicts[-1].missed_by == 0.0
+
+
+def test_the_flood_is_judged_against_the_driving_that_its_target_was_set_with() -> None:
+    """The better driving of the same peer is shown beside it, and judged by no bound."""
+    samples = [
+        sample("mcpl_core inline", 0, "C", per_second=900.0),
+        sample("TypeScript core", 0, "C", per_second=500.0),
+        sample("TypeScript core, timer", 0, "C", per_second=300.0),
+    ]
+    (verdict,) = (verdict for verdict in judge(samples) if verdict.value is not None)
+    assert (verdict.target.reference, verdict.value, verdict.met) == ("TypeScript core, timer", 3.0, True)
+    (beside,) = compare(samples)
+    assert (beside.comparison.reference, beside.value, beside.rounds) == ("TypeScript core", 1.8, 1)
+
+
+def test_what_did_not_run_is_not_compared() -> None:
+    (beside,) = compare(rates("ours", 1.0), (Comparison("A", "stdio", "ours", "theirs", "per_second"),))
+    assert (beside.value, beside.rounds) == (None, 0)

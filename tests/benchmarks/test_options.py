@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.catalog import Contender, missing, runs
 from benchmarks.options import QUICK, chosen, parse
+from benchmarks.targets import BESIDE, TARGETS
 from benchmarks.workload import Order
 
 
@@ -40,6 +41,12 @@ def test_quick_is_a_choice_within_a_minute() -> None:
     assert list(dict.fromkeys(places)) == [place for place in QUICK if place in places]
 
 
+def test_quick_runs_what_the_targets_of_its_scenarios_judge() -> None:
+    for pair in (*TARGETS, *BESIDE):
+        names = QUICK.get((pair.scenario, pair.link))
+        assert names is None or {pair.subject, pair.reference} - {""} <= set(names), pair
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -48,7 +55,10 @@ def test_quick_is_a_choice_within_a_minute() -> None:
         ["--link", "carrier pigeon"],
         ["--loop", "twisted"],
         ["--rounds", "0"],
+        ["--rounds", "many"],
         ["--seconds", "-1"],
+        ["--seconds", "nan"],
+        ["--seconds", "long"],
         ["--only", "("],
         ["--plot", "figure.gif"],
     ],

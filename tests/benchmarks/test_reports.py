@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
 import pytest
 
+from benchmarks import __main__ as command
 from benchmarks import markdown, plot, report
 from benchmarks.__main__ import main
 from benchmarks.catalog import FLOORS
+from benchmarks.drive import WrongAnswerError
 from benchmarks.figures import Sample, rows
 from benchmarks.record import Record, combine, machine, read_record, write_record
-from benchmarks.targets import judge
+from benchmarks.targets import Beside, Comparison, compare, judge
 
 SAMPLES = [
     Sample("A", "stdio", "floor", 0, {"per_second": 10_000.0, "cpu_us": 60.0, "p50_us": 90.0, "p99_us": 150.0}),
@@ -28,6 +31,7 @@ SAMPLES = [
 ]
 ROWS = rows(SAMPLES, FLOORS)
 VERDICTS = judge(SAMPLES)
+COMPARED = compare(SAMPLES, (Comparison("A", "stdio", "mcpl_core inline", "floor", "per_second"),))
 RECORD = Record({"kind": "a machine", "python": "Python", "command": "python -m benchmarks --rounds 1"}, SAMPLES)
 
 
@@ -44,19 +48,41 @@ def test_verdicts_name_what_is_missed_and_by_how_much() -> None:
     assert "missed by 11 %" in text
 
 
+def test_what_is_compared_beside_the_targets_has_a_line_of_its_own() -> None:
+    line = report.beside(COMPARED).splitlines()[-1]
+    assert line.split() == ["A", "stdio", "mcpl_core", "inline", "floor", "per_second", "0.80", "1"]
+    assert report.beside([Beside(COMPARED[0].comparison, None, 0)]) == ""
+
+
+def test_one_round_has_no_spread() -> None:
+    once, twice = (report.tables(rows(SAMPLES[:1] * times, {})).split() for times in (1, 2))
+    assert (once[-2:], twice[-2:]) == (["60.0", "1"], ["0", "2"])
+
+
 def test_failures_show_the_last_line() -> None:
     (line,) = report.failures(SAMPLES)
     assert "pygls" in line and line.endswith("ConnectionResetError: the server ended")
 
 
+def test_failures_of_a_group_show_the_last_line_that_says_something() -> None:
+    try:
+        raise ExceptionGroup("several", [ValueError("the first"), WrongAnswerError("the second")])
+    except ExceptionGroup:
+        said = traceback.format_exc()
+    (line,) = report.failures([Sample("B", "stdio", "peer", 0, {}, said.strip())])
+    assert line.endswith(": benchmarks.drive.WrongAnswerError: the second")
+    assert report.failures([Sample("B", "stdio", "peer", 0, {}, "---")])[0].endswith("---")
+
+
 def test_the_short_tables_are_markdown() -> None:
-    text = markdown.summary(ROWS, VERDICTS, RECORD.machine)
+    text = markdown.summary(ROWS, VERDICTS, COMPARED, RECORD.machine)
     lines = text.splitlines()
     assert "`python -m benchmarks --rounds 1`: a machine" in text
     assert "| mcpl_core | 8,000 (0.80) | 5.00 |" in lines
     assert "| websockets | 40,000 (1.00) | 600 |" in lines
     assert any("10.0 x import mcp" in line for line in lines)
     assert any("missed by 11 %" in line for line in lines)
+    assert [line for line in lines if "beside the targets" in line and "0.80 of floor" in line] == lines[-1:]
     for block in text.split("\n\n"):
         if block.startswith("|"):
             assert len({line.count("|") for line in block.splitlines()}) == 1
@@ -76,11 +102,12 @@ def test_a_plot_of_nothing_is_a_picture_too() -> None:
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "series.json"
-    write_record(path, RECORD, ROWS, VERDICTS)
+    write_record(path, RECORD, ROWS, VERDICTS, COMPARED)
     assert read_record(path) == RECORD
     whole = msgspec.json.decode(path.read_bytes())
     assert len(whole["rows"]) == len(ROWS)
     assert {"scenario", "bound", "value", "met"} <= whole["verdicts"][0].keys()
+    assert [(pair["reference"], pair["value"], pair["rounds"]) for pair in whole["beside"]] == [("floor", 0.8, 1)]
 
 
 def test_series_are_put_together_round_after_round() -> None:
@@ -91,7 +118,7 @@ def test_series_are_put_together_round_after_round() -> None:
 
 def test_earlier_series_are_reported_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     series, picture, again = tmp_path / "series.json", tmp_path / "figure.svg", tmp_path / "again.json"
-    write_record(series, RECORD, ROWS, VERDICTS)
+    write_record(series, RECORD, ROWS, VERDICTS, COMPARED)
     status = main(["--from", str(series), str(series), "--markdown", "--plot", str(picture), "--json", str(again)])
     assert status == 1, "a failure in it is one"
     assert "medians of 2 rounds" in capsys.readouterr().out
@@ -105,6 +132,22 @@ def test_what_is_no_record_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["--from", str(path)]) == 2
     assert main(["--from", str(tmp_path / "absent.json")]) == 2
     assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "name"), [("--json", "series.json"), ("--plot", "figure.svg")])
+def test_where_nothing_can_be_written_is_said_before_anything_is_measured(
+    option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "run_rounds", lambda *arguments, **more: pytest.fail("it was measured"))
+    assert main(["--scenario", "A", option, str(tmp_path / "absent" / name)]) == 2
+    assert name in capsys.readouterr().err
+
+
+def test_what_stands_in_a_file_is_kept_until_there_is_something_else(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.svg"
+    old.write_text("[]")
+    assert main(["--from", str(tmp_path / "absent.json"), "--json", str(old), "--plot", str(new)]) == 2
+    assert (old.read_text(), new.exists()) == ("[]", False)
 
 
 def test_the_machine_is_a_kind_and_not_a_name() -> None:

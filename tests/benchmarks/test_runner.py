@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from benchmarks import __main__ as command
 from benchmarks import workload
 from benchmarks.__main__ import main
 from benchmarks.catalog import CONTENDERS, Contender, Run, runs
@@ -118,7 +121,11 @@ def _run(label: str, scenario: str, link: str) -> Run:
         ("websockets", "E", "ws"),
         ("mcpl_core, trio", "C", "stdio"),
         ("mcpl_core router", "A", "stdio"),
+        ("floor, blocking", "A", "stdio"),
+        ("floor, blocking", "D1", "stdio"),
         ("mcpl_core", "F", "stdio"),
+        ("mcpl_core", "F", "ws"),
+        ("websockets", "F", "ws"),
         ("mcpl_core inline", "B", "ws"),
         ("mcpl_core tools", "T", "stdio"),
         ("mcpl_core host", "S", "memory"),
@@ -142,6 +149,53 @@ def test_a_few_messages_through_a_peer(tmp_path: Path, capsys: pytest.CaptureFix
     (sample,) = read_record(path).samples
     assert sample.figures["operations"] >= 64
     assert "mcp tools" in capsys.readouterr().out
+
+
+class Interrupted:
+    """The second measurement is interrupted."""
+
+    def __init__(self, first: Sample | None) -> None:
+        self.first = first
+
+    def __call__(self, plan: list[Run], rounds: int, **more: Any) -> None:
+        if self.first is not None:
+            more["tell"](plan[0], self.first)
+        raise KeyboardInterrupt
+
+
+def test_what_was_measured_before_an_interruption_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "series.json"
+    arguments = ["--only", "^floor$", "--scenario", "A", "--json", str(path)]
+    monkeypatch.setattr(command, "run_rounds", Interrupted(None))
+    assert main(arguments) == 130
+    assert not path.exists()
+    sample = Sample("A", "stdio", "floor", 0, {"per_second": 4321.0})
+    monkeypatch.setattr(command, "run_rounds", Interrupted(sample))
+    assert main(arguments) == 130
+    assert read_record(path).samples == [sample]
+    assert "4,321" in capsys.readouterr().out
+
+
+def test_an_interruption_ends_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def interrupt(process: subprocess.Popen[bytes], **more: Any) -> None:
+        begun.append(process)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_once(next(run for run in runs() if run.label == "floor"))
+    (process,) = begun
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_nothing_to_run_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "^nobody$"]) == 2
+    assert main(["--only", "^nobody$", "--list"]) == 0
+    assert capsys.readouterr().err
 
 
 def test_listing_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
