@@ -77,16 +77,19 @@ class Intake:
         if peer.state is CLOSED:
             return
         self.received += len(messages)
-        dispatcher, observing = self.dispatcher, self._observers.message
-        inline = {} if dispatcher is None else dispatcher.inline
+        observing = self._observers.message
         for message, text in zip(peer.read(messages), messages, strict=True):
             # The first two cases are for speed alone: the last does the same.
             if type(message) is Success and (waiter := pending.pop(message.id, None)) is not None:
                 if not waiter.done():
                     waiter.set_result(message.result)
             elif type(message) is Notification and message.method != CANCELLED and not observing:
-                handler = inline.get(message.method)
-                if handler is None or dispatcher is None or not dispatcher.handle_inline(handler, message):
+                # Whoever was told of an earlier text may have begun to serve, or ended it.
+                if (
+                    (dispatcher := self.dispatcher) is None
+                    or (handler := dispatcher.inline.get(message.method)) is None
+                    or not dispatcher.handle_inline(handler, message)
+                ):
                     self._queue(message, len(text))
             else:
                 self._take_in(peer.accept(message, text), len(text))

@@ -11,7 +11,7 @@ from typing import Any, cast
 import anyio
 import pytest
 from anyio.abc import TaskGroup
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
@@ -441,12 +441,12 @@ async def test_message_observers_see_each_before_it_is_queued() -> None:
 
 
 class FakeDispatcher:
-    """Handles ``inline`` at once, and counts what else it is told."""
+    """Handles ``inline`` and ``acting`` at once, and counts what else it is told."""
 
-    def __init__(self, side: In) -> None:
-        self.side = side
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.act = act
         self.log: list[str] = []
-        self.inline: dict[str, Handler] = dict.fromkeys(["inline", "later", "closing"], lambda message: None)
+        self.inline: dict[str, Handler] = dict.fromkeys(["inline", "later", "acting"], lambda message: None)
 
     def wake(self) -> None:
         self.log.append("wake")
@@ -457,14 +457,14 @@ class FakeDispatcher:
     def handle_inline(self, handler: Handler, message: Request | Notification) -> bool:
         assert handler is self.inline[message.method]
         self.log.append(message.method)
-        if message.method == "closing":
-            self.side.intake.output_failed(None)
-        return message.method in ("inline", "closing")
+        if message.method == "acting":
+            self.act()
+        return message.method in ("inline", "acting")
 
 
 async def test_a_dispatcher_is_asked_first_and_woken_for_the_rest() -> None:
     async with taking() as side:
-        side.intake.dispatcher = dispatcher = FakeDispatcher(side)  # type: ignore[assignment]
+        side.intake.dispatcher = dispatcher = FakeDispatcher(list)  # type: ignore[assignment]
         side.notify("inline")
         assert dispatcher.log == ["inline"]
         side.notify("a", "later", "inline", "notifications/cancelled")
@@ -474,9 +474,10 @@ async def test_a_dispatcher_is_asked_first_and_woken_for_the_rest() -> None:
 
 async def test_what_is_behind_a_message_that_closed_is_not_looked_at() -> None:
     async with taking() as side:
-        side.intake.dispatcher = dispatcher = FakeDispatcher(side)  # type: ignore[assignment]
-        side.notify("closing", "late")
-        assert dispatcher.log == ["closing"]
+        dispatcher = FakeDispatcher(lambda: side.intake.output_failed(None))
+        side.intake.dispatcher = dispatcher  # type: ignore[assignment]
+        side.notify("acting", "late")
+        assert dispatcher.log == ["acting"]
         assert len(side.intake.inbox) == 0
 
 
@@ -490,53 +491,82 @@ def told(method: str, **members: Any) -> bytes:
 TEXTS = [
     *(encode_value({"jsonrpc": "2.0", "id": id, "result": [id]}) for id in (1, 2, 3, 9, "1")),
     *(encode_value({"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "m"}}) for id in (2, 3, 9, None)),
-    *(told(method) for method in ("a", "inline", "later", "notifications/cancelled", "closing")),
-    *(told(method, id=id) for method in ("a", "inline", "closing") for id in (1, 2)),
+    *(told(method) for method in ("a", "inline", "later", "notifications/cancelled", "acting")),
+    *(told(method, id=id) for method in ("a", "inline", "acting") for id in (1, 2)),
     told("notifications/cancelled", params={"requestId": 1}),
     b"banner",
     encode_value({"jsonrpc": "2.0", "id": 5, "method": 7}),
 ]
 
 
-def outcome(texts: list[bytes], *, fast: bool, serving: bool, observing: bool) -> list[Any]:
-    """All that can be seen after ``texts`` came in one read."""
-    side = In(FakeLoop(), LIMITS, discard_unread=False)
-    waiters = [side.ask()[1] for _ in range(3)]
-    waiters[2].set_result("gone")
-    seen: list[Any] = []
-    dispatcher = FakeDispatcher(side)
-    if serving:
-        side.intake.dispatcher = dispatcher  # type: ignore[assignment]
-    if observing:
-        side.observers.message.append(seen.append)
-    if fast:
-        side.intake.messages_received(texts)
-    else:
-        for text in texts:
-            if side.peer.state is not PeerState.CLOSED:
-                side.intake._take_in(side.peer.receive(text), len(text))
-        if side.peer.state is not PeerState.CLOSED:
-            side.intake.wake()
-            side.intake.balance()
-    return [
-        [waiter.outcome for waiter in waiters if isinstance(waiter, FakeWaiter)],
-        dispatcher.log,
-        seen,
-        list(side.intake.inbox),
-        side.intake.inbox.bytes,
-        (side.intake.stray, side.intake.malformed, side.intake.discarded, side.intake.paused),
-        side.transport.sent,
-        [(trigger, type(error)) for trigger, error in side.moves],
-        list(map(str, side.errors)),
-        list(side.peer.pending),
-        side.peer.unanswered,
-    ]
+class Way:
+    """A way in, and all that can be seen after texts came through it."""
+
+    def __init__(self, act: str, *, fast: bool, serving: bool, observing: bool, discarding: bool = False) -> None:
+        self.fast = fast
+        side = self.side = In(FakeLoop(self._act), LIMITS, discarding)
+        self.waiters = [cast(FakeWaiter, side.ask()[1]) for _ in range(3)]
+        self.seen: list[Any] = []
+        self.dispatcher = FakeDispatcher(self._act)
+        self._acts = [ACTS[act]]
+        if serving:
+            side.intake.dispatcher = self.dispatcher  # type: ignore[assignment]
+        if observing:
+            side.observers.message += [self.seen.append, lambda message: self._act()]
+
+    def _act(self) -> None:
+        if self._acts:
+            self._acts.pop()(self)
+
+    def take(self, texts: list[bytes]) -> None:
+        """One read. Not fast: text after text, without ``messages_received``."""
+        intake, peer = self.side.intake, self.side.peer
+        if self.fast:
+            intake.messages_received(texts)
+        elif peer.state is not PeerState.CLOSED:
+            intake.received += len(texts)
+            for text in texts:
+                intake._take_in(peer.receive(text), len(text))
+                if intake._closed:
+                    return
+            intake.wake()
+            intake.balance()
+
+    def outcome(self) -> list[Any]:
+        side, intake = self.side, self.side.intake
+        return [
+            [waiter.outcome for waiter in self.waiters],
+            self.dispatcher.log,
+            self.seen,
+            list(intake.inbox),
+            intake.inbox.bytes,
+            (intake.received, intake.stray, intake.malformed, intake.discarded, intake.paused),
+            side.transport.sent,
+            [(trigger, type(error)) for trigger, error in side.moves],
+            list(map(str, side.errors)),
+            list(side.peer.pending),
+            side.peer.unanswered,
+        ]
+
+
+#: What the first who is told of something does about it, be it who waits for an answer, an observer or a handler.
+ACTS: dict[str, Callable[[Way], object]] = {
+    "nothing": lambda way: None,
+    "closes": lambda way: way.side.intake.output_failed(None),
+    "observes": lambda way: way.side.observers.message.append(way.seen.append),
+    "observes no more": lambda way: way.side.observers.message.clear(),
+    "serves": lambda way: setattr(way.side.intake, "dispatcher", way.dispatcher),
+    "serves no more": lambda way: setattr(way.side.intake, "dispatcher", None),
+    "asks": lambda way: way.side.ask(),
+    "answers": lambda way: way.take([told("inline"), told("a", id=7), *TEXTS[:3], told("a")]),
+}
 
 
 class FakeWaiter:
-    """Says what was set."""
+    """Says what was set, and calls ``tell`` as it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self.tell = tell
         self.outcome: Any = None
 
     def done(self) -> bool:
@@ -545,6 +575,7 @@ class FakeWaiter:
     def set_result(self, result: Any, /) -> None:
         assert self.outcome is None
         self.outcome = ("result", bytes(result) if isinstance(result, Raw) else result)
+        self.tell()
 
     def set_exception(self, exception: BaseException, /) -> None:
         assert self.outcome is None
@@ -557,11 +588,12 @@ class FakeWaiter:
 class FakeLoop(EventLoop):
     """A loop in which nothing waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[], object]) -> None:
         super().__init__(cast(TaskGroup, None))
+        self.tell = tell
 
     def waiter(self) -> Waiter:
-        return FakeWaiter()
+        return FakeWaiter(self.tell)
 
     def time(self) -> float:
         raise AssertionError
@@ -576,10 +608,34 @@ class FakeLoop(EventLoop):
         raise AssertionError
 
 
-@given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=20), st.booleans(), st.booleans())
-def test_they_do_what_the_slow_way_does(texts: list[bytes], serving: bool, observing: bool) -> None:
-    fast, slow = (outcome(texts, fast=fast, serving=serving, observing=observing) for fast in (True, False))
-    assert fast == slow
+@given(
+    st.lists(st.sampled_from(TEXTS), min_size=1, max_size=20),
+    st.sampled_from(sorted(ACTS)),
+    st.fixed_dictionaries(dict.fromkeys(("serving", "observing", "discarding"), st.booleans())),
+    st.booleans(),
+)
+@example([TEXTS[0], told("inline"), told("a")], "serves", {"serving": False, "observing": False}, False)
+@example([told("acting"), told("inline"), told("a")], "serves no more", {"serving": True, "observing": False}, False)
+@example([told("acting"), told("a"), told("b")], "observes", {"serving": True, "observing": False}, False)
+@example([TEXTS[0], told("a")], "closes", {"serving": False, "observing": False}, False)
+def test_they_do_what_the_slow_way_does(texts: list[bytes], act: str, how: dict[str, bool], gone: bool) -> None:
+    outcomes = []
+    for fast in (True, False):
+        way = Way(act, fast=fast, **how)
+        if gone:
+            way.waiters[2].outcome = "gone"
+        way.take(texts)
+        way.take(texts[:1])
+        outcomes.append(way.outcome())
+    assert outcomes[0] == outcomes[1]
+
+
+def test_what_comes_most_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Intake, "_take_in", None)
+    way = Way("nothing", fast=True, serving=True, observing=False)
+    way.take([TEXTS[0], told("a"), told("inline")])
+    assert way.waiters[0].outcome == ("result", b"[1]")
+    assert (way.dispatcher.log, len(way.side.intake.inbox)) == (["inline", "wake"], 1)
 
 
 # ---------------------------------------------------------------------------------------- flow
