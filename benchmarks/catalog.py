@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from . import meter
 from .workload import Order
 
 __all__ = ("CONTENDERS", "FLOORS", "LINKS", "SCENARIOS", "Contender", "Run", "missing", "runs")
@@ -125,12 +126,14 @@ FLOORS: Final = {
 }
 
 
-def missing(contender: Contender, link: str, loop: str) -> str:
+def missing(contender: Contender, order: Order) -> str:
     """What is not there and would be needed, in words; empty when nothing is."""
-    needs = (*contender.needs, *(() if loop == "asyncio" else (loop,)))
+    if order.scenario == "F" and not meter.LINUX:
+        return "the memory of a process is known on Linux only"
+    needs = (*contender.needs, *(() if order.loop == "asyncio" else (order.loop,)))
     if absent := [name for name in needs if find_spec(name) is None]:
         return f"{' and '.join(absent)} not installed"
-    settings = [name for place, name in contender.settings.items() if place in ("", link)]
+    settings = [name for place, name in contender.settings.items() if place in ("", order.link)]
     if unset := [name for name in settings if not Path(os.environ.get(name, "")).is_file()]:
         return f"no file named by {' and '.join(unset)}"
     if contender.program.endswith(".mjs") and shutil.which("node") is None:

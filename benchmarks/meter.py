@@ -14,9 +14,10 @@ from pathlib import Path
 
 __all__ = (
     "Meter",
-    "child_of",
+    "LINUX",
     "children_of",
     "descendants_of",
+    "only_child",
     "peak_mb",
     "percentiles",
     "pin",
@@ -24,6 +25,7 @@ __all__ = (
     "resident_mb",
 )
 
+#: Whether anything is known of other processes.
 LINUX = sys.platform == "linux"
 
 
@@ -71,16 +73,19 @@ def descendants_of(parent: int) -> list[int]:
     return children + [pid for child in children for pid in descendants_of(child)]
 
 
-def child_of(parent: int | None = None) -> int:
-    """The only child process of a process (left out: of this one), for peers that do not say which it is.
+def only_child(parent: int | None = None) -> tuple[int, ...]:
+    """The child process of a process (left out: of this one), for peers that do not say which it is; empty where that
+    cannot be known.
 
     Raises:
         LookupError: there is none, or more than one.
     """
+    if not LINUX:
+        return ()
     children = children_of(os.getpid() if parent is None else parent)
     if len(children) != 1:
         raise LookupError(f"{len(children)} child processes")
-    return children[0]
+    return (children[0],)
 
 
 def pin(pid: int, cpus: tuple[int, ...]) -> None:
@@ -116,12 +121,11 @@ class Meter:
         self.processor += self._processor()
 
     def figures(self, operations: int) -> dict[str, float]:
-        """The rate, and microseconds of processor time of both sides for one operation."""
-        return {
-            "operations": operations,
-            "per_second": operations / self.seconds,
-            "cpu_us": self.processor / operations * 1e6,
-        }
+        """The rate, and microseconds of processor time of both sides for one operation, where those are known."""
+        figures = {"operations": operations, "per_second": operations / self.seconds}
+        if LINUX or not self._others:
+            figures["cpu_us"] = self.processor / operations * 1e6
+        return figures
 
 
 def percentiles(nanoseconds: list[int]) -> dict[str, float]:

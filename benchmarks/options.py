@@ -126,7 +126,7 @@ def parse(arguments: Sequence[str]) -> Options:
 def chosen(
     options: Options, cpus: tuple[int, ...], there_are: Iterable[Run] | None = None
 ) -> tuple[list[Run], list[str]]:
-    """The runs that the options choose, and a line for each contender that is left out since something is missing.
+    """The runs that the options choose, and a line for each thing that is missing: who is left out without it.
 
     Args:
         options: see there.
@@ -134,12 +134,12 @@ def chosen(
         there_are: all runs; left out: those of the catalog.
     """
     plan: list[Run] = []
-    absent: dict[str, None] = {}
+    absent: dict[str, dict[str, dict[str, None]]] = {}
     for run in runs() if there_are is None else there_are:
         if not _wanted(options, run):
             continue
-        if lack := missing(run.contender, run.order.link, run.order.loop):
-            absent[f"left out: {run.label} over {run.order.link}: {lack}"] = None
+        if lack := missing(run.contender, run.order):
+            absent.setdefault(lack, {}).setdefault(run.label, {})[run.order.link] = None
             continue
         order = replace(
             run.order, seconds=options.seconds, warm_up=options.seconds / 2, cpus=cpus if options.pinned else ()
@@ -149,7 +149,12 @@ def chosen(
         # In the order of the table: what there is no time for is what stands last.
         places = list(QUICK)
         plan.sort(key=lambda run: places.index((run.order.scenario, run.order.link)))
-    return plan, list(absent)
+    return plan, [f"{lack}; left out: {'; '.join(map(_over, who.items()))}" for lack, who in absent.items()]
+
+
+def _over(pair: tuple[str, Iterable[str]]) -> str:
+    label, links = pair
+    return f"{label} ({', '.join(links)})"
 
 
 def _wanted(options: Options, run: Run) -> bool:

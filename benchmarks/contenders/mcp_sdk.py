@@ -20,7 +20,7 @@ from mcp.server.stdio import stdio_server
 from pydantic import ConfigDict
 
 from ..drive import drive
-from ..meter import child_of
+from ..meter import only_child
 from ..service import Service
 from ..workload import Order
 from .program import environment, main, server_command
@@ -80,15 +80,18 @@ class ToolCaller:
 
 
 async def client(order: Order) -> dict[str, float]:
-    """Measures over a child process."""
+    """Measures over a child process, or (tools) with both sides in this one."""
+    if order.link == "memory":
+        async with Client(tool_server()) as caller:
+            return await drive(ToolCaller(caller), order)
     program, *arguments = server_command(__spec__.name, order)
     parameters = StdioServerParameters(command=program, args=arguments, env=environment())
     if order.style == "tool":
         async with Client(parameters) as caller:
-            return await drive(ToolCaller(caller), order, child_of())
+            return await drive(ToolCaller(caller), order, *only_child())
     async with stdio_client(parameters, errlog=sys.stderr) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
-        return await drive(_SessionCaller(session), order, child_of())
+        return await drive(_SessionCaller(session), order, *only_child())
 
 
 async def serve(order: Order) -> None:

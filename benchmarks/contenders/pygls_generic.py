@@ -21,7 +21,7 @@ from pygls.protocol import (
 from pygls.server import JsonRPCServer
 
 from ..drive import drive
-from ..meter import child_of
+from ..meter import only_child
 from ..service import Service
 from ..workload import Order
 from .program import emit, run, server_command
@@ -60,7 +60,7 @@ async def client(order: Order) -> dict[str, float]:
     caller = JsonRPCClient(JsonRPCProtocol, _plain)
     program, *arguments = server_command(__spec__.name, order)
     await caller.start_io(program, *arguments, limit=LIMIT)
-    return await drive(_Caller(caller), order, child_of())
+    return await drive(_Caller(caller), order, *only_child())
 
 
 def serve(order: Order) -> None:

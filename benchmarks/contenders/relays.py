@@ -21,7 +21,7 @@ from mcpl_core.transports.subprocess import SubprocessTransport
 from mcpl_core.transports.websocket import WebSocketListener
 
 from ..drive import check_echo, drive
-from ..meter import child_of
+from ..meter import only_child
 from ..workload import SMALL, Order
 from .core import LIMIT, ConnectionCaller
 from .program import HOST, main, say_url, server_command, websocket_server
@@ -40,14 +40,12 @@ async def client(order: Order) -> dict[str, float]:
     # The style travels on to the relay's own process.
     async with _connected(__spec__.name, replace(order, cpus=())) as (caller, relay):
         check_echo(await caller.request("echo", SMALL), SMALL)  # now the relay has its server
-        pids = (relay, child_of(relay))
+        pids = (relay, *only_child(relay))
         one = await drive(caller, replace(direct, style=order.style), *pids)
         flood = await drive(caller, replace(direct, scenario="C"), *pids)
         many = await drive(caller, replace(direct, scenario="B"), *pids)
     return {
-        "operations": many["operations"],
-        "per_second": many["per_second"],
-        "cpu_us": many["cpu_us"],
+        **{name: many[name] for name in ("operations", "per_second", "cpu_us") if name in many},
         "flood_per_second": flood["per_second"],
         "p50_us": one["p50_us"],
         "p99_us": one["p99_us"],

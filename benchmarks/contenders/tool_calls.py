@@ -13,7 +13,7 @@ from mcpl_core.host import HostPolicy, HostSession, connect_server
 from mcpl_core.server import Context, McplServer
 
 from ..drive import drive
-from ..meter import child_of
+from ..meter import only_child
 from ..workload import Order
 from .program import HOST, main, say_url, server_command, websocket_server
 
@@ -67,7 +67,7 @@ async def client(order: Order) -> dict[str, float]:
         ):
             return await drive(ToolCaller(session), order, pid)
     async with connect_server(server_command(__spec__.name, order), policy=POLICY) as session:
-        return await drive(ToolCaller(session), order, child_of())
+        return await drive(ToolCaller(session), order, *only_child())
 
 
 async def serve(order: Order) -> None:

@@ -68,9 +68,11 @@ async function answer(connection) {
 
 // ------------------------------------------------------------------ the meter
 
+const LINUX = process.platform === 'linux';
 const own = () => process.cpuUsage();
 function processor(pid) {
   const { user, system } = own();
+  if (!LINUX) return { own: (user + system) / 1e6, other: 0 };
   // Nanoseconds that each thread ran; finer than the ticks of /proc/PID/stat.
   let other = 0;
   for (const thread of fs.readdirSync(`/proc/${pid}/task`)) {
@@ -89,7 +91,8 @@ function meter(pid) {
     const seconds = (performance.now() - began) / 1e3;
     const now = processor(pid);
     const used = now.own - cpu.own + now.other - cpu.other;
-    return { operations, per_second: operations / seconds, cpu_us: (used / operations) * 1e6 };
+    const rate = { operations, per_second: operations / seconds };
+    return LINUX ? { ...rate, cpu_us: (used / operations) * 1e6 } : rate;
   };
 }
 function percentiles(milliseconds) {

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 from contextlib import AbstractContextManager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import anyio.lowlevel
 import pytest
 
+from benchmarks import meter
 from benchmarks.contenders import core, floor, program, tool_calls
 from benchmarks.drive import WrongAnswerError, drive
-from benchmarks.meter import Meter, child_of, percentiles, processor_seconds
+from benchmarks.meter import Meter, only_child, percentiles, processor_seconds
 from benchmarks.service import Service
 from benchmarks.stalled import measure_stall
 from benchmarks.workload import LARGE, SMALL, Order, large
@@ -127,6 +129,15 @@ async def test_tool_calls_in_memory() -> None:
     assert (await tool_calls.client(order("T", link="memory")))["operations"] >= 64
 
 
+@pytest.mark.parametrize("name", ["core", "tool_calls", "mcp_sdk"])
+async def test_what_is_measured_in_memory_starts_no_process(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mcp")
+    contender = import_module(f"benchmarks.contenders.{name}")
+    monkeypatch.setattr(contender, "server_command", lambda *arguments: pytest.fail("a process was started"))
+    scenario = "A" if name == "core" else "T"
+    assert (await contender.client(order(scenario, link="memory", style="tool")))["operations"] >= 1
+
+
 def test_a_server_that_dies_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floor has nothing that watches its peer, except that the pipe ends."""
 
@@ -164,7 +175,16 @@ def test_the_meter_counts_both_sides() -> None:
     assert meter.figures(1000) == {"operations": 1000, "per_second": 500.0, "cpu_us": 1000.0}
 
 
+def test_where_other_processes_are_not_known_nothing_is_said_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "LINUX", False)
+    assert only_child() == ()
+    for others, known in (((1,), False), ((), True)):
+        with Meter(*others) as clock:
+            pass
+        assert ("cpu_us" in clock.figures(1)) is known
+
+
 def test_a_process_without_children_has_none() -> None:
     with pytest.raises(LookupError):
-        child_of(2**22 + 1)
+        only_child(2**22 + 1)
     assert processor_seconds(os.getpid()) > 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import meter
 from benchmarks.catalog import Contender, missing, runs
 from benchmarks.options import QUICK, chosen, parse
 from benchmarks.targets import BESIDE, TARGETS
@@ -27,7 +28,7 @@ def test_without_options_everything_that_is_there_is_run() -> None:
     options = parse([])
     plan, absent = chosen(options, ())
     assert (options.rounds, options.seconds, options.seconds_in_all) == (5, 0.5, None)
-    assert len(plan) == sum(not missing(run.contender, run.order.link, run.order.loop) for run in runs())
+    assert len(plan) == sum(not missing(run.contender, run.order) for run in runs())
     assert bool(absent) == (len(plan) < len(list(runs())))
 
 
@@ -77,15 +78,28 @@ def test_a_peer_that_is_not_installed_is_passed_over_with_one_line() -> None:
     assert len(lines) == 1 and "no_such_library" in lines[0]
 
 
+def test_one_line_names_all_that_the_same_thing_keeps_out() -> None:
+    one, two = (Contender(name, name, "", {"stdio": ("A", "B")}, needs=("no_such_library",)) for name in ("one", "two"))
+    _, (line,) = chosen(parse([]), (), runs((one, two)))
+    assert line.endswith(": one (stdio); two (stdio)")
+
+
+def test_memory_is_measured_where_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "LINUX", False)
+    peer = Contender("peer", "program", "", {"stdio": ("A", "F")})
+    assert not missing(peer, Order("A"))
+    assert missing(peer, Order("F"))
+
+
 def test_a_setting_that_names_no_file_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     peer = Contender("peer", "program", "", {"stdio": ("A",)}, settings={"": "PEER_A", "ws": "PEER_B"})
     monkeypatch.delenv("PEER_A", raising=False)
     monkeypatch.setenv("PEER_B", str(tmp_path / "absent"))
-    assert "PEER_A" in missing(peer, "stdio", "asyncio")
+    assert "PEER_A" in missing(peer, Order("A"))
     (tmp_path / "present").touch()
     monkeypatch.setenv("PEER_A", str(tmp_path / "present"))
-    assert missing(peer, "stdio", "asyncio") == ""
-    assert "PEER_B" in missing(peer, "ws", "asyncio")
+    assert missing(peer, Order("A")) == ""
+    assert "PEER_B" in missing(peer, Order("A", "ws"))
 
 
 def test_an_order_travels_as_text() -> None:
