@@ -618,6 +618,8 @@ class FakeLoop(EventLoop):
 @example([told("acting"), told("inline"), told("a")], "serves no more", {"serving": True, "observing": False}, False)
 @example([told("acting"), told("a"), told("b")], "observes", {"serving": True, "observing": False}, False)
 @example([TEXTS[0], told("a")], "closes", {"serving": False, "observing": False}, False)
+@example([told("a"), told("acting"), told("a")], "closes", {"serving": True, "observing": False}, False)
+@example([TEXTS[2]], "nothing", {"serving": False, "observing": False}, True)
 def test_they_do_what_the_slow_way_does(texts: list[bytes], act: str, how: dict[str, bool], gone: bool) -> None:
     outcomes = []
     for fast in (True, False):

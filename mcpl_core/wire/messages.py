@@ -196,7 +196,7 @@ _decode_raw = msgspec.json.Decoder(Raw).decode
 _UNUSABLE: Final = object()
 
 
-class _Unlike(msgspec.Struct, tag_field="jsonrpc", tag="", forbid_unknown_fields=True):
+class _Unlike(msgspec.Struct, tag_field="jsonrpc", tag=""):
     """What no text can be. In a union with it the tag of the other type must not be left out."""
 
     nothing: UnsetType

@@ -215,6 +215,7 @@ class Peer(Generic[W]):
             MessageTooLargeError: the text is over the limit.
         """
         id = self._last_id + 1
+        # As `encode_request`, with a call less; below likewise.
         text = encode_value(OutRequest(id, method, params if type(params) is not Raw else given(params)))
         if len(text) > self.max_message_bytes:
             raise MessageTooLargeError(len(text), self.max_message_bytes)

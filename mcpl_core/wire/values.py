@@ -197,7 +197,11 @@ def encode_value(value: Any) -> bytes:
     """
     try:
         text = _encode(value)
-        if text.rfind(b"null") >= 0 if len(text) <= _LONG else not _is_surely_finite(value) and _null(text):
+        if len(text) <= _LONG:
+            in_doubt = text.rfind(b"null") >= 0
+        else:
+            in_doubt = not _is_surely_finite(value) and _null(text) is not None
+        if in_doubt:
             _refuse_non_finite(value)
     except UnicodeEncodeError:
         return _encode_escaped(value)

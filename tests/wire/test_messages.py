@@ -629,13 +629,19 @@ def test_what_nobody_reads_takes_no_memory(shape: str) -> None:
     assert peak < 5 * len(given)
 
 
-def test_a_message_keeps_alive_only_its_own_text() -> None:
+def each_alone(texts: list[bytes]) -> list[Message]:
+    return [decode_message(text) for text in texts]
+
+
+@pytest.mark.parametrize("read", [each_alone, decode_messages])
+def test_a_message_keeps_alive_only_its_own_text(read: Callable[[list[bytes]], list[Message]]) -> None:
     decoder = LineDecoder()
-    stream = text('"id":1', '"method":"m"', '"params":[1]') + b"\n" + b"x" * 1_000_000 + b"\n"
+    line, long = (text('"id":1', '"method":"m"', f'"params":[{number}]') for number in ("1", "1" + "0" * 1_000_000))
+    stream = b"\n".join([*[line] * 8, long, b""])
     tracemalloc.start()
     try:
-        messages = [decode_message(line) for line in decoder.feed(stream)]
-        kept = messages[0]
+        messages = read(decoder.feed(stream))
+        kept = messages[5]
         del messages
         held, _ = tracemalloc.get_traced_memory()
     finally:
@@ -682,7 +688,11 @@ ODD = [
     b'{"method":"n"}',
     b'{"jsonrpc":"2.1","method":"n"}',
     b'{"jsonrpc":"","method":"n"}',
+    b'{"jsonrpc":""}',
     b'{"jsonrpc":"","nothing":null}',
+    b'{"jsonrpc":"1.0"}',
+    b'{"jsonrpc":"2.0"}',
+    b"{}",
     b'{"jsonrpc":2.0,"method":"n"}',
     b'{"jsonrpc":"2.0","jsonrpc":"1.0","method":"n"}',
     b'{"jsonrpc":"1.0","method":"n","jsonrpc":"2.0"}',
@@ -694,6 +704,7 @@ ODD = [
     b'{"jsonrpc":"2.0","method":"n","_params":{"x":2}}',
     b'{"jsonrpc":"2.0","method":"n","_params":null}',
     b'{"jsonrpc":"2.0","method":"n","raw_params":{"x":2}}',
+    b'{"jsonrpc":"2.0","id":1,"method":"r","_params":{"x":2}}',
     b'{"jsonrpc":"2.0","method":"n","x":"\\ud800"}',
     b'{"jsonrpc":"2.0","method":"\\ud800"}',
     b'{"jsonrpc":"2.0","method":"\\ud83d\\ude00"}',
@@ -724,6 +735,7 @@ ODD = [
     b'{"jsonrpc":"2.0","id":1,"result":0,"error":{"code":1,"message":"m"}}',
     b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}',
     b'{"jsonrpc":"2.0","id":1,"result":1e400}',
+    b'{"jsonrpc":"2.0","id":1,"result":"\xff"}',
     b'{"jsonrpc":"2.0","id":1,"result":0,"x":[[[[[[]]]]]]}',
     b'{"jsonrpc":"2.0","id":1}',
     b'{"jsonrpc":"2.0","id":1,"result":[[[[[[[[]]]]]]]]}',
@@ -735,7 +747,7 @@ ODD = [
 @pytest.mark.parametrize("usual", [NOTE, ASK, ANSWER])
 def test_texts_that_came_together_are_read_as_if_each_had_come_alone(usual: bytes, odd: bytes) -> None:
     for max_depth in (3, DEFAULT_MAX_DEPTH):
-        for at in (0, 1, 9):
+        for at in (0, 1, 9, 10):
             together([usual] * at + [odd] + [usual] * (10 - at), max_depth)
         together([odd] * 10, max_depth)
 
@@ -748,6 +760,30 @@ def test_any_texts_together(texts: list[bytes]) -> None:
 @given(st.sampled_from([NOTE, ASK, ANSWER]), st.lists(PARAMS.map(encode_value), min_size=8, max_size=12))
 def test_any_values_together(usual: bytes, values: list[bytes]) -> None:
     together([usual.replace(b'{"x":1}', value).replace(b"[1]", value).replace(b"{}", value) for value in values])
+
+
+#: Names and values of which a text can be put together that is nearly a message.
+NAMES = ["jsonrpc", "id", "method", "params", "result", "error", "_params", "x", "\\u006asonrpc", "i\\u0064", "nothing"]
+VALUES = [
+    *('"2.0"', '"2\\u002e0"', '"1.0"', '""', '"\\ud800"', '"\\ud83d\\ude00"', '"\\x"', '"é\u2028"', '"\xa0'),
+    *("1", "1.0", "-0.0", "1e2", "1e400", "01", "9007199254740994.0", str(2**64), "9" * 30, "9" * 5000),
+    *("null", "true", "{}", "[1]", '{"a":1,"a":[2]}', "[[[]]]", "[[[[]]]]", "[1e400]", "["),
+]
+PAIRS = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES)).map('"{0[0]}":{0[1]}'.format), max_size=3)
+
+
+@given(st.sampled_from([NOTE, ASK, ANSWER]), PAIRS, PAIRS, st.sampled_from(["", " ", "\n", "\v"]))
+def test_texts_that_are_nearly_of_one_kind(usual: bytes, before: list[str], after: list[str], space: str) -> None:
+    """Members stand before and behind those of a message; of those with the same name the last counts."""
+    members = [*before, usual.decode()[1:-1], *after]
+    odd = f"{{{f',{space}'.join(members)}}}{space}".encode()
+    together([usual] + [odd] * 7, 4)
+
+
+def test_deeper_than_any_parser_reads() -> None:
+    deep = nested(3000, '"method":"n"').replace(b'"x"', b'"params"')
+    kinds = [type(message) for message in together([NOTE] * 7 + [deep], 10**6)]
+    assert kinds == [Notification] * 7 + [Malformed]
 
 
 def test_one_character_in_two_texts_is_none() -> None:
@@ -763,6 +799,9 @@ def test_long_texts_together_are_looked_at_for_their_depth() -> None:
     kinds = [isinstance(message, Malformed) for message in together([long, deep, NOTE] * 4)]
     assert kinds == [False, True, False] * 4
     assert not any(isinstance(message, Malformed) for message in together([long] * 20))
+    fits, exceeds = (text('"method":"n"', '"params":' + "[" * n + "1" * 600 + "]" * n) for n in (255, 256))
+    assert isinstance(together([NOTE] * 8 + [exceeds])[-1], Malformed)
+    assert isinstance(together([NOTE] * 8 + [fits])[-1], Notification)
 
 
 def test_what_is_of_one_kind_is_read_by_the_codec_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -774,6 +813,9 @@ def test_what_is_of_one_kind_is_read_by_the_codec_alone(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(messages_module, "decode_message", reading)
     for usual in (NOTE, ASK, ANSWER):
+        fits = '"é' + "x" * 600 + '",' + "[" * 254 + "]" * 254
+        other = usual.replace(b'{"x":1}', b"[1]").replace(b"{}", b"[1]").replace(b"[1]", f"[{fits}]".encode())
+        assert other != usual
         read.clear()
-        assert decode_messages([usual] * 100) == [decode_message(usual)] * 100
-        assert len(read) == 1
+        assert decode_messages([usual] + [other] * 7) == [decode_message(usual)] + [decode_message(other)] * 7
+        assert read == [usual]

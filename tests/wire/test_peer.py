@@ -591,3 +591,16 @@ def test_an_answer_is_still_raw() -> None:
     peer.request("m", UNSET, "w")
     assert peer.receive(text('"id":1', '"result":[1e400]')) == Answer("w", Raw(b"[1e400]"))
     assert peer.receive(text('"id":1', '"result":0')) == Stray(1)
+
+
+def test_texts_that_came_together_mean_what_each_means_alone() -> None:
+    deep = text('"method":"m"', '"params":[[[[' + "1" * 20 + "]]]]")
+    fits = deep.replace(b"[[[[", b"[").replace(b"]]]]", b"]")
+    texts = [*[fits] * 7, deep, REQUEST, REQUEST, cancelled("1"), *[fits] * 8, b"x"]
+    alone, together = (Peer[None](max_depth=4) for _ in range(2))
+    events = [
+        summary(together.accept(message, text)) for message, text in zip(together.read(texts), texts, strict=True)
+    ]
+    assert events == [summary(alone.receive(text)) for text in texts]
+    assert [event[1] for event in events if event[0] == "problem"] == ["too-deep", "duplicate-id", "not-json"]
+    assert alone.unanswered == together.unanswered == []
