@@ -8,6 +8,7 @@ sent again, and ``reconcile`` clears it by what somebody found out.
 
 from .claims import Association, Claim, ClaimKey, Outcome, Receipt
 from .clock import Clock, SteadyClock
+from .damage import DamagedRow, OnDamage
 from .diagnosis import Diagnosis
 from .dispatching import FindRegistration, dispatch
 from .durable import DurableWrites, intent_of
@@ -50,6 +51,7 @@ __all__ = (
     "Claim",
     "ClaimKey",
     "Clock",
+    "DamagedRow",
     "Decision",
     "DecisionCommand",
     "DecisionReceipt",
@@ -58,6 +60,7 @@ __all__ = (
     "EventKind",
     "FindRegistration",
     "Idempotency",
+    "OnDamage",
     "Outcome",
     "PostgresApprovalStore",
     "Preview",

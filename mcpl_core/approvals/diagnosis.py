@@ -6,9 +6,11 @@ Owns: the report. Does not own: any authority: a diagnosis permits nothing, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from .checks import refreshed
+from .damage import DamagedRow, OnDamage, readable
 from .records import ApprovalRecord
 from .statuses import Status
 from .store import Transaction
@@ -26,6 +28,8 @@ class Diagnosis:
         unknown_effects: claims; of all runs, also those of keyed calls without an approval.
         receipts: approvals whose effect is known.
         open_runs: runs that have not ended.
+        damaged: approvals, and the run that was asked about, of which that could not be found out, since a row is
+            damaged. A status that is one is counted above; those that never change again were not looked into.
         authority: ``diagnosis_only``.
     """
 
@@ -33,6 +37,7 @@ class Diagnosis:
     unknown_effects: int
     receipts: int
     open_runs: int
+    damaged: int = 0
     authority: Literal["diagnosis_only"] = "diagnosis_only"
 
     def to_json(self) -> dict[str, Any]:
@@ -43,6 +48,7 @@ class Diagnosis:
             "unknownEffects": self.unknown_effects,
             "receipts": self.receipts,
             "openRuns": self.open_runs,
+            "damaged": self.damaged,
         }
 
 
@@ -56,17 +62,25 @@ def status_now(tx: Transaction, record: ApprovalRecord, now_ms: int) -> Status:
     return refreshed(record, run, root, now_ms=now_ms, used=used).status
 
 
-def diagnose(tx: Transaction, run_id: str | None, now_ms: int) -> Diagnosis:
+def diagnose(tx: Transaction, run_id: str | None, now_ms: int, on_damage: OnDamage) -> Diagnosis:
     """Counts what there is, of one run or of all."""
-    statuses = tx.count_records(run_id)
-    for record in tx.open_records(run_id):
+    damaged: dict[str, DamagedRow] = {}
+
+    def tell(row: DamagedRow) -> None:
+        damaged[row.id] = row
+        on_damage(row)
+
+    statuses = tx.count_records(run_id, on_damage=tell)
+    for record in tx.open_records(run_id, on_damage=tell):
         # The others are what is kept of them, whatever the time is.
-        statuses[record.status] -= 1
-        statuses[status_now(tx, record, now_ms)] += 1
+        now = readable(record.approval_id, partial(status_now, tx, record, now_ms), tell)
+        if now is not None:
+            statuses[record.status] -= 1
+            statuses[now] += 1
     unknown, receipts = tx.count_used(run_id)
     if run_id is None:
         open_runs, unknown = tx.open_work()
     else:
-        run = tx.run(run_id)
+        run = readable(run_id, lambda: tx.run(run_id), tell)
         open_runs = int(run is not None and run.status == "running")
-    return Diagnosis(statuses, unknown, receipts, open_runs)
+    return Diagnosis(statuses, unknown, receipts, open_runs, len(damaged))

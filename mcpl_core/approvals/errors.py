@@ -85,15 +85,18 @@ class ApprovalError(McplError):
     Attributes:
         code: one of ``CODES``.
         row: of a damaged record the columns of its row, as printable ASCII; ``None`` otherwise.
+        damage: of a damaged record its table and what is wrong, without a value of it; ``None`` otherwise.
     """
 
-    def __init__(self, code: ApprovalCode, row: str | None = None) -> None:
-        super().__init__(code, row)
+    def __init__(self, code: ApprovalCode, row: str | None = None, damage: str | None = None) -> None:
+        super().__init__(code, row, damage)
         self.code: ApprovalCode = code
         self.row = row
+        self.damage = damage
 
     def __str__(self) -> str:
-        return CODES[self.code] if self.row is None else f"{CODES[self.code]}: {self.row}"
+        facts = [CODES[self.code], *(fact for fact in (self.row, self.damage) if fact is not None)]
+        return ": ".join(facts)
 
 
 class ApprovalRequired(McplError):

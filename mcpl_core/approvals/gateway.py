@@ -10,8 +10,11 @@ the run is kept before it is raised: what was over once stays over.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import TypeAlias
 
 from anyio.lowlevel import checkpoint_if_cancelled
@@ -19,12 +22,14 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from ..errors import InvalidValueError
 from .checks import CREATE_CHECKS, DECISION_CHECKS, PREPARE_CHECKS, RESUME_CHECKS, Facts, deadline, first_refusal
 from .clock import Clock, SteadyClock
+from .damage import DamagedRow, OnDamage, readable
 from .diagnosis import Diagnosis, diagnose
 from .errors import ApprovalCode, ApprovalError, ApprovalRequired, refuse
 from .events import ApprovalEvent, EventKind
 from .facts import keep_refreshed, load_facts, load_record, log
 from .fields import identity, integer, optional
 from .ledger import released
+from .listing import each_record, past_damage
 from .preview import preview_of
 from .records import ApprovalIntent, ApprovalRecord, Decision, DecisionCommand, DecisionReceipt, approval_id_of
 from .runs import Checkpoint, RunLease
@@ -38,6 +43,12 @@ __all__ = ("ApprovalGateway", "Authorizer")
 #: ``True`` allows. The principal is the one that the host authenticated, never one that a model or a server names.
 Authorizer: TypeAlias = Callable[[str, ApprovalRecord, DecisionCommand], object | Awaitable[object]]
 
+_logger = logging.getLogger("mcpl_core.approvals")
+
+
+def _warn(row: DamagedRow) -> None:
+    _logger.warning("%s is passed by: %s", row.id, row.reason)
+
 
 class ApprovalGateway:
     """The gate of one store.
@@ -47,6 +58,9 @@ class ApprovalGateway:
         authorize: who may decide.
         clock: the host's clock.
         on_step: is told each step (``steps``).
+        on_damage: is told each approval that ``list``, ``expire`` or ``diagnose`` passed by, since a row of it or of
+            its run cannot be read; left out: it is logged. What is about that approval alone is refused with
+            ``approval_record_conflict``.
     """
 
     def __init__(
@@ -56,6 +70,7 @@ class ApprovalGateway:
         authorize: Authorizer,
         clock: Clock | None = None,
         on_step: StepHook = no_hook,
+        on_damage: OnDamage = _warn,
     ) -> None:
         if not callable(authorize):
             raise InvalidValueError("authorizer", "somebody must say who may decide", "$.authorize")
@@ -63,6 +78,7 @@ class ApprovalGateway:
         self._authorize = authorize
         self.clock: Clock = clock if isinstance(clock, SteadyClock) else SteadyClock(*([clock] if clock else []))
         self._step = on_step
+        self._on_damage = on_damage
 
     @property
     def store(self) -> ApprovalStore:
@@ -241,7 +257,7 @@ class ApprovalGateway:
         Args:
             status, run_id, tool_name: what they are to have.
             limit: how many at most; ``None``: all there are.
-            after: the id of the last one that was seen: those that come after it.
+            after: the id of the last one that was seen, which may be damaged: those that come after it.
 
         Raises:
             ApprovalError: ``approval_not_found``: there is no approval ``after``.
@@ -249,12 +265,11 @@ class ApprovalGateway:
         """
         optional(integer(1))(limit, "$.limit")
 
-        def work(tx: Transaction) -> list[ApprovalRecord]:
-            if after is not None:
-                load_record(tx, after)
-            return tx.records(status=status, run_id=run_id, tool_name=tool_name, limit=limit, after=after)
+        def work(tx: Transaction, tell: OnDamage) -> list[ApprovalRecord]:
+            found = each_record(tx, tell, status=status, run_id=run_id, tool_name=tool_name, after=after)
+            return list(islice(found, limit))
 
-        return await self._store.read(work)
+        return await past_damage(self._store.read, work, self._on_damage)
 
     async def events(self, approval_id: str) -> tuple[ApprovalEvent, ...]:
         """The story of an approval, in order."""
@@ -277,16 +292,15 @@ class ApprovalGateway:
     async def expire(self) -> tuple[str, ...]:
         """Keeps of every open approval what time and its run have done to it. Returns the ids of those that changed."""
 
-        def work(tx: Transaction) -> tuple[str, ...]:
+        def work(tx: Transaction, tell: OnDamage) -> tuple[str, ...]:
             now = self.clock()
-            changed = []
-            for record in tx.open_records():
-                facts = load_facts(tx, record.intent.run_id, record.approval_id, now)
-                if keep_refreshed(tx, facts) is not facts:
-                    changed.append(record.approval_id)
-            return tuple(changed)
+            return tuple(
+                record.approval_id
+                for record in tx.open_records(on_damage=tell)
+                if readable(record.approval_id, partial(_changes, tx, record, now), tell)
+            )
 
-        return await self._store.write(work)
+        return await past_damage(self._store.write, work, self._on_damage)
 
     async def diagnose(self, run_id: str | None = None) -> Diagnosis:
         """Counts what there is, without changing or permitting anything.
@@ -294,4 +308,13 @@ class ApprovalGateway:
         Args:
             run_id: of one run; left out: of all.
         """
-        return await self._store.read(lambda tx: diagnose(tx, run_id, self.clock()))
+
+        def work(tx: Transaction, tell: OnDamage) -> Diagnosis:
+            return diagnose(tx, run_id, self.clock(), tell)
+
+        return await past_damage(self._store.read, work, self._on_damage)
+
+
+def _changes(tx: Transaction, record: ApprovalRecord, now_ms: int) -> bool:
+    facts = load_facts(tx, record.intent.run_id, record.approval_id, now_ms)
+    return keep_refreshed(tx, facts) is not facts

@@ -8,11 +8,14 @@ databases (``sqlite.store``, ``postgres.store``), and what a transaction does.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
+from ..catalog.bounded import SAFE_INTEGER
 from ..errors import InvalidValueError
 from ..wire.values import decode_value, encode_value
 from .claims import Claim, ClaimKey, Receipt
+from .damage import DamagedRow, OnDamage, flaw_of, shown_id
 from .errors import ApprovalError, refuse
 from .events import ApprovalEvent
 from .fields import storable
@@ -67,8 +70,7 @@ class SqlTransaction:
 
     def run(self, run_id: str) -> Run | None:
         """See ``Transaction``."""
-        rows = self._execute("SELECT body, run_id, root_run_id, status FROM mcpl_runs WHERE run_id = ?", (run_id,))
-        return _one(rows, Run.from_json, _run_columns)
+        return _one(_RUNS, self._execute(f"{_RUNS.select} WHERE run_id = ?", (run_id,)))
 
     def save_run(self, run: Run) -> None:
         """See ``Transaction``."""
@@ -80,8 +82,7 @@ class SqlTransaction:
 
     def checkpoint(self, run_id: str) -> Checkpoint | None:
         """See ``Transaction``."""
-        rows = self._execute("SELECT body, run_id FROM mcpl_checkpoints WHERE run_id = ?", (run_id,))
-        return _one(rows, Checkpoint.from_json, lambda checkpoint: (checkpoint.run_id,))
+        return _one(_CHECKPOINTS, self._execute(f"{_CHECKPOINTS.select} WHERE run_id = ?", (run_id,)))
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """See ``Transaction``."""
@@ -93,8 +94,7 @@ class SqlTransaction:
 
     def record(self, approval_id: str) -> ApprovalRecord | None:
         """See ``Transaction``."""
-        rows = self._approvals(f"{_SELECT_RECORDS} WHERE approval_id = ?", (approval_id,))
-        return _one(rows, ApprovalRecord.from_json, _record_columns)
+        return _one(_RECORDS, self._approvals(f"{_RECORDS.select} WHERE approval_id = ?", (approval_id,)))
 
     def records(
         self,
@@ -104,33 +104,45 @@ class SqlTransaction:
         tool_name: str | None = None,
         limit: int | None = None,
         after: str | None = None,
+        skip: int = 0,
+        on_damage: OnDamage | None = None,
     ) -> list[ApprovalRecord]:
         """See ``Transaction``."""
         wanted = {"status = ?": status, "run_id = ?": run_id, "tool_name = ?": tool_name, _AFTER: after}
         given = {condition: value for condition, value in wanted.items() if value is not None}
         where = f" WHERE {' AND '.join(given)}" if given else ""
-        statement = f"{_SELECT_RECORDS}{where} ORDER BY created_at_ms, approval_id"
+        statement = f"{_RECORDS.select}{where} ORDER BY created_at_ms, approval_id"
         values: list[Any] = list(given.values())
         if limit is not None:
-            statement, values = f"{statement} LIMIT ?", [*values, limit]
-        return _all(self._approvals(statement, values), ApprovalRecord.from_json, _record_columns)
+            statement, values = f"{statement} LIMIT ? OFFSET ?", [*values, limit, skip]
+        return _all(_RECORDS, self._approvals(statement, values), on_damage)
 
-    def open_records(self, run_id: str | None = None) -> list[ApprovalRecord]:
+    def open_records(self, run_id: str | None = None, *, on_damage: OnDamage | None = None) -> list[ApprovalRecord]:
         """See ``Transaction``."""
         where, values = _of_run(run_id, "status IN ('pending', 'approved')", *_UNUSED)
-        rows = self._approvals(f"{_SELECT_RECORDS} WHERE {where} ORDER BY created_at_ms, approval_id", values)
-        return _all(rows, ApprovalRecord.from_json, _record_columns)
+        rows = self._approvals(f"{_RECORDS.select} WHERE {where} ORDER BY created_at_ms, approval_id", values)
+        return _all(_RECORDS, rows, on_damage)
 
-    def count_records(self, run_id: str | None = None) -> dict[Status, int]:
+    def count_records(self, run_id: str | None = None, *, on_damage: OnDamage | None = None) -> dict[Status, int]:
         """See ``Transaction``."""
         where, values = _of_run(run_id)
         counts = dict.fromkeys(STATUSES, 0)
         rows = self._approvals(f"SELECT status, COUNT(*) FROM mcpl_approvals WHERE {where} GROUP BY status", values)
-        for status, count in rows:
-            if status not in counts:
-                refuse("approval_record_conflict")
-            counts[status] = count
+        counts |= {status: count for status, count in rows if status in counts}
+        if sum(counts.values()) < sum(count for _, count in rows):
+            self._tell_strangers(where, values, on_damage)
         return counts
+
+    def _tell_strangers(self, where: str, values: Sequence[Any], on_damage: OnDamage | None) -> None:
+        known = ", ".join(f"'{status}'" for status in STATUSES)
+        strange = (
+            f"SELECT approval_id FROM mcpl_approvals WHERE {where} AND (status IS NULL OR status NOT IN ({known}))"
+        )
+        for (approval_id,) in self._approvals(strange, values):
+            damaged = _damaged(_RECORDS, [approval_id], "its column status holds none that there is")
+            if on_damage is None:
+                raise damaged
+            on_damage(DamagedRow(shown_id(approval_id), damaged.damage or ""))
 
     def count_used(self, run_id: str | None = None) -> tuple[int, int]:
         """See ``Transaction``."""
@@ -153,17 +165,15 @@ class SqlTransaction:
 
     def claim(self, key: ClaimKey) -> Claim | None:
         """See ``Transaction``."""
-        return _one(self._execute(f"{_SELECT_CLAIMS} WHERE {_BY_KEY}", _key(key)), Claim.from_json, _claim_columns)
+        return _one(_CLAIMS, self._execute(f"{_CLAIMS.select} WHERE {_BY_KEY}", _key(key)))
 
     def claim_of(self, approval_id: str) -> Claim | None:
         """See ``Transaction``."""
-        rows = self._execute(f"{_SELECT_CLAIMS} WHERE approval_id = ?", (approval_id,))
-        return _one(rows, Claim.from_json, _claim_columns)
+        return _one(_CLAIMS, self._execute(f"{_CLAIMS.select} WHERE approval_id = ?", (approval_id,)))
 
     def claims(self) -> list[Claim]:
         """See ``Transaction``."""
-        rows = self._execute(f"{_SELECT_CLAIMS} ORDER BY principal_id, tool_name, key", ())
-        return _all(rows, Claim.from_json, _claim_columns)
+        return _all(_CLAIMS, self._execute(f"{_CLAIMS.select} ORDER BY principal_id, tool_name, key", ()))
 
     def save_claim(self, claim: Claim) -> None:
         """See ``Transaction``."""
@@ -179,13 +189,11 @@ class SqlTransaction:
 
     def receipt(self, key: ClaimKey) -> Receipt | None:
         """See ``Transaction``."""
-        rows = self._execute(f"{_SELECT_RECEIPTS} WHERE {_BY_KEY}", _key(key))
-        return _one(rows, Receipt.from_json, _receipt_columns)
+        return _one(_RECEIPTS, self._execute(f"{_RECEIPTS.select} WHERE {_BY_KEY}", _key(key)))
 
     def receipt_of(self, approval_id: str) -> Receipt | None:
         """See ``Transaction``."""
-        rows = self._execute(f"{_SELECT_RECEIPTS} WHERE approval_id = ?", (approval_id,))
-        return _one(rows, Receipt.from_json, _receipt_columns)
+        return _one(_RECEIPTS, self._execute(f"{_RECEIPTS.select} WHERE approval_id = ?", (approval_id,)))
 
     def save_receipt(self, receipt: Receipt) -> None:
         """See ``Transaction``."""
@@ -206,17 +214,16 @@ class SqlTransaction:
         """See ``Transaction``."""
         self._approvals(
             "INSERT INTO mcpl_approval_events (approval_id, position, kind, body)"
-            " SELECT ?, COUNT(*) + 1, ?, ? FROM mcpl_approval_events WHERE approval_id = ?",
+            " SELECT ?, COALESCE(MAX(position), 0) + 1, ?, ? FROM mcpl_approval_events"
+            f" WHERE approval_id = ? AND position BETWEEN 1 AND {SAFE_INTEGER - 1}",
             (event.approval_id, event.kind, _text(event), event.approval_id),
         )
 
     def events(self, approval_id: str) -> list[ApprovalEvent]:
         """See ``Transaction``."""
-        rows = self._approvals(
-            "SELECT body, approval_id, kind FROM mcpl_approval_events WHERE approval_id = ? ORDER BY position",
-            (approval_id,),
+        return _all(
+            _EVENTS, self._approvals(f"{_EVENTS.select} WHERE approval_id = ? ORDER BY position", (approval_id,))
         )
-        return _all(rows, ApprovalEvent.from_json, lambda event: (event.approval_id, event.kind))
 
     def open_work(self) -> tuple[int, int]:
         """See ``Transaction``."""
@@ -231,7 +238,6 @@ class SqlTransaction:
 
 
 _BY_KEY = "principal_id = ? AND tool_name = ? AND key = ?"
-_SELECT_RECORDS = "SELECT body, approval_id, run_id, call_id, tool_name, status, created_at_ms FROM mcpl_approvals"
 _AFTER = (
     "(created_at_ms, approval_id) >"
     " (SELECT last.created_at_ms, last.approval_id FROM mcpl_approvals AS last WHERE last.approval_id = ?)"
@@ -240,8 +246,6 @@ _UNUSED = tuple(
     f"NOT EXISTS (SELECT 1 FROM {table} WHERE {table}.approval_id = mcpl_approvals.approval_id)"
     for table in ("mcpl_claims", "mcpl_receipts")
 )
-_SELECT_CLAIMS = "SELECT body, principal_id, tool_name, key, approval_id FROM mcpl_claims"
-_SELECT_RECEIPTS = "SELECT body, principal_id, tool_name, key, approval_id, expires_at_ms FROM mcpl_receipts"
 
 
 def _of_run(run_id: str | None, *conditions: str) -> tuple[str, tuple[str, ...]]:
@@ -276,24 +280,69 @@ def _text(record: Any) -> str:
     return encode_value(record.to_json()).decode()
 
 
-def _all(rows: list[tuple[Any, ...]], read: Callable[[Any], T], columns: Callable[[T], tuple[Any, ...]]) -> list[T]:
+@dataclass(frozen=True, slots=True)
+class _Shape(Generic[T]):
+    """How the rows of a table are read: the columns beside the body, and what they are to say."""
+
+    table: str
+    read: Callable[[Any], T]
+    columns: tuple[str, ...]
+    values: Callable[[T], tuple[Any, ...]]
+
+    @property
+    def select(self) -> str:
+        return f"SELECT body, {', '.join(self.columns)} FROM {self.table}"
+
+
+_KEYS = ("principal_id", "tool_name", "key", "approval_id")
+_RUNS = _Shape("mcpl_runs", Run.from_json, ("run_id", "root_run_id", "status"), _run_columns)
+_CHECKPOINTS = _Shape("mcpl_checkpoints", Checkpoint.from_json, ("run_id",), lambda checkpoint: (checkpoint.run_id,))
+_RECORDS = _Shape(
+    "mcpl_approvals",
+    ApprovalRecord.from_json,
+    ("approval_id", "run_id", "call_id", "tool_name", "status", "created_at_ms"),
+    _record_columns,
+)
+_CLAIMS = _Shape("mcpl_claims", Claim.from_json, _KEYS, _claim_columns)
+_RECEIPTS = _Shape("mcpl_receipts", Receipt.from_json, (*_KEYS, "expires_at_ms"), _receipt_columns)
+_EVENTS = _Shape(
+    "mcpl_approval_events",
+    ApprovalEvent.from_json,
+    ("approval_id", "kind"),
+    lambda event: (event.approval_id, event.kind),
+)
+
+
+def _read(shape: _Shape[T], body: Any, key: list[Any]) -> T:
+    try:
+        record = shape.read(decode_value(body.encode()))
+    except (AttributeError, InvalidValueError, UnicodeEncodeError) as exc:
+        # No text at all, no JSON, no such record, no UTF-8.
+        raise _damaged(shape, key, flaw_of(exc)) from exc
+    wrong = [name for name, found, said in zip(shape.columns, key, shape.values(record), strict=True) if found != said]
+    if wrong:
+        raise _damaged(shape, key, f"its body says otherwise than its columns: {', '.join(wrong)}")
+    return record
+
+
+def _damaged(shape: _Shape[Any], key: list[Any], flaw: str) -> ApprovalError:
+    row = ", ".join(ascii(column) for column in key if column is not None)
+    return ApprovalError("approval_record_conflict", row, f"{shape.table}: {flaw}")
+
+
+def _all(shape: _Shape[T], rows: list[tuple[Any, ...]], on_damage: OnDamage | None = None) -> list[T]:
     found = []
     for body, *key in rows:
         try:
-            record = read(decode_value(body.encode()))
-        except (AttributeError, InvalidValueError, UnicodeEncodeError) as exc:
-            # No text at all, no JSON, no such record, no UTF-8.
-            raise _damaged(key) from exc
-        if columns(record) != tuple(key):
-            raise _damaged(key)
-        found.append(record)
+            found.append(_read(shape, body, key))
+        except ApprovalError as exc:
+            if on_damage is None:
+                raise
+            # A row without an id is named by what it has.
+            on_damage(DamagedRow(shown_id(key[0] or exc.row), exc.damage or ""))
     return found
 
 
-def _damaged(key: list[Any]) -> ApprovalError:
-    return ApprovalError("approval_record_conflict", ", ".join(ascii(column) for column in key if column is not None))
-
-
-def _one(rows: list[tuple[Any, ...]], read: Callable[[Any], T], columns: Callable[[T], tuple[Any, ...]]) -> T | None:
-    found = _all(rows, read, columns)
+def _one(shape: _Shape[T], rows: list[tuple[Any, ...]]) -> T | None:
+    found = _all(shape, rows)
     return found[0] if found else None

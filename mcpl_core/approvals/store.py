@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
 from .claims import Claim, ClaimKey, Receipt
+from .damage import OnDamage
 from .errors import refuse
 from .events import ApprovalEvent
 from .records import ApprovalRecord
@@ -31,7 +32,8 @@ class Transaction(Protocol):
     """What is done at once or not at all. It is used inside ``ApprovalStore.write`` or ``read`` only, in their thread.
 
     Whatever is about approvals raises ``approval_storage_not_enabled`` in a store of format 1, and every reader raises
-    ``approval_record_conflict`` at a row that is damaged or is not what its key says.
+    ``approval_record_conflict`` at a row that is damaged or is not what its key says. Where ``on_damage`` is given, it
+    is told such rows, and they are left out.
     """
 
     def run(self, run_id: str) -> Run | None:
@@ -57,15 +59,19 @@ class Transaction(Protocol):
         tool_name: str | None = None,
         limit: int | None = None,
         after: str | None = None,
+        skip: int = 0,
+        on_damage: OnDamage | None = None,
     ) -> list[ApprovalRecord]:
-        """The approvals that fit, oldest first: at most ``limit``, of those that come after the approval ``after``."""
+        """The approvals that fit, oldest first: of those that come after the approval ``after``, all but the first
+        ``skip``, and of these at most ``limit``, counting what is damaged. There is no skipping without a limit."""
 
-    def open_records(self, run_id: str | None = None) -> list[ApprovalRecord]:
+    def open_records(self, run_id: str | None = None, *, on_damage: OnDamage | None = None) -> list[ApprovalRecord]:
         """Those, of one run or of all, that can still expire or be canceled, as far as is kept: pending, or approved
         and not used."""
 
-    def count_records(self, run_id: str | None = None) -> dict[Status, int]:
-        """How many approvals, of one run or of all, have which status, as far as is kept. None is read."""
+    def count_records(self, run_id: str | None = None, *, on_damage: OnDamage | None = None) -> dict[Status, int]:
+        """How many approvals, of one run or of all, have which status, as far as is kept. None is read; damaged is one
+        whose status is none."""
 
     def count_used(self, run_id: str | None = None) -> tuple[int, int]:
         """How many approvals, of one run or of all, have a claim, and how many a receipt."""
@@ -122,7 +128,8 @@ class ApprovalStore(Protocol):
         """
 
     async def read(self, work: Callable[[Transaction], R]) -> R:
-        """Runs ``work`` on one state of the database, which it cannot change.
+        """Runs ``work`` on one state of the database, which it cannot change. It may run again, on a later state, when
+        the first could not be held.
 
         Raises:
             ApprovalError: as ``write``.

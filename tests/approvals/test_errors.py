@@ -53,3 +53,7 @@ def test_a_damaged_row_is_named() -> None:
     assert (error.code, error.row) == ("approval_record_conflict", "'id', 'run'")
     assert "'id', 'run'" in str(error)
     assert ApprovalError("approval_expired").row is None
+    flawed = ApprovalError("approval_record_conflict", "'id', 'run'", "mcpl_runs: its body is no JSON")
+    assert (flawed.row, flawed.damage) == ("'id', 'run'", "mcpl_runs: its body is no JSON")
+    assert flawed.damage is not None and flawed.damage in str(flawed)
+    assert error.damage is None

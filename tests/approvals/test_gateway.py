@@ -581,3 +581,16 @@ async def test_a_list_page_by_page(tmp_path: Path) -> None:
         for limit in (0, -1, True, "1"):
             with pytest.raises(InvalidValueError):
                 await host.gateway.list(limit=limit)  # type: ignore[arg-type]
+
+
+@pytest.mark.anyio
+async def test_what_is_passed_by_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with host_at(tmp_path) as host:
+        run, lease = await host.ready()
+        await host.propose(run, lease)
+        sqlite_database(tmp_path).execute('UPDATE mcpl_approvals SET body = \'{"token": "hunter2"\'')
+        for operation in (host.gateway.list, host.gateway.expire, host.gateway.diagnose):
+            caplog.clear()
+            await operation()
+            (line,) = caplog.record_tuples
+            assert line[0] == "mcpl_core.approvals" and APPROVAL_ID in line[2] and "hunter2" not in line[2]

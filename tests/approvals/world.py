@@ -154,6 +154,7 @@ class Host:
         clock: HandClock | None = None,
         server: Server | None = None,
         authorize: Callable[..., object] = lambda principal, record, command: True,
+        **parts: Any,
     ) -> None:
         self.store = store
         self.clock = clock or HandClock()
@@ -162,7 +163,7 @@ class Host:
         self.steps: list[Step] = []
         self.on_step: Callable[[Step], object] = lambda step: None
         steady = SteadyClock(self.clock)
-        self.gateway = ApprovalGateway(store, authorize=authorize, clock=steady, on_step=self._told)
+        self.gateway = ApprovalGateway(store, authorize=authorize, clock=steady, on_step=self._told, **parts)
         self.ledger = RunLedger(store, steady)
         self.idempotency = Idempotency(store, steady, ttl_ms=1_000)
         self.writes = DurableWrites(
