@@ -145,7 +145,7 @@ class Idempotency:
 
 async def take_back(store: ApprovalStore, work: Callable[[Transaction], None]) -> None:
     """Frees what a claim held whose call was not begun, as far as the store can be reached."""
-    with CancelScope(shield=True), suppress(ApprovalStorageError):
+    with CancelScope(shield=True), suppress(ApprovalError, ApprovalStorageError):
         await store.write(work)
 
 
@@ -156,13 +156,17 @@ async def keep_outcome(store: ApprovalStore, work: Callable[[Transaction], None]
     whether the first one was kept.
 
     Raises:
-        ApprovalStorageError: both failed.
+        ApprovalStorageError: both failed, or what is kept of the call cannot be read or written any more.
     """
     with CancelScope(shield=True):
         try:
-            await store.write(work)
-        except ApprovalStorageError:
-            await store.write(work)
+            try:
+                await store.write(work)
+            except ApprovalStorageError:
+                await store.write(work)
+        except ApprovalError as exc:
+            # A refusal would say that nothing was sent.
+            raise ApprovalStorageError(f"what came of the call is not recorded: {exc}") from exc
 
 
 def live_receipt(tx: Transaction, key: ClaimKey, now_ms: int) -> Receipt | None:

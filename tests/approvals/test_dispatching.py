@@ -17,6 +17,7 @@ from mcpl_core.approvals import ApprovalStorageError, ClaimKey, Outcome, RunLeas
 from mcpl_core.catalog import CallContext, CatalogMonitor, GateRequiredError
 from mcpl_core.catalog.peers.base import PeerResult
 from mcpl_core.catalog.profile import compile_schema
+from tests.approvals.databases import sqlite_database
 from tests.approvals.world import (
     APPROVAL_ID,
     ARGUMENTS,
@@ -886,3 +887,22 @@ async def test_nothing_that_a_server_said_is_in_what_is_recorded(tmp_path: Path)
 
 def _bytes(path: Path) -> bytes:
     return path.read_bytes()
+
+
+@pytest.mark.anyio
+async def test_a_claim_that_is_damaged_while_the_call_is_made(tmp_path: Path) -> None:
+    """The call was sent: no refusal may say otherwise, and it is not sent again."""
+    database = sqlite_database(tmp_path)
+    async with host_at(tmp_path) as host:
+        lease, _ = await host.approved()
+
+        def answer(params: dict[str, Any]) -> Any:
+            database.execute("UPDATE mcpl_claims SET body = '{'")
+            return PeerResult(SUCCESS)
+
+        host.server.answer = answer
+        with pytest.raises(ApprovalStorageError):
+            await host.dispatch(lease)
+        with refused("approval_record_conflict"):
+            await host.dispatch(lease)
+        assert len(host.server.calls) == 1

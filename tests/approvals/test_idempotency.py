@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mcpl_core.approvals import ApprovalError, ApprovalStorageError, ClaimKey, Idempotency, Outcome
 from mcpl_core.errors import InvalidValueError
+from tests.approvals.databases import sqlite_database
 from tests.approvals.world import APPROVAL_ID, START, Host, host_at, refused, tool_call
 
 KEY = ClaimKey("alice", "store_value", "key")
@@ -323,3 +324,37 @@ async def test_a_receipt_lasts_some_whole_time(tmp_path: Path, ttl: Any) -> None
     async with host_at(tmp_path) as host:
         with pytest.raises(InvalidValueError):
             type(host.idempotency)(host.store, host.gateway.clock, ttl_ms=ttl)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("damage", ["UPDATE mcpl_claims SET body = '{'", "PRAGMA user_version = 99"])
+async def test_what_cannot_be_recorded_is_no_refusal(tmp_path: Path, damage: str) -> None:
+    """A refusal would say that nothing was sent."""
+    database = sqlite_database(tmp_path)
+
+    async def damaging() -> Outcome:
+        database.execute(damage)
+        return DONE
+
+    async with host_at(tmp_path) as host:
+        with pytest.raises(ApprovalStorageError) as caught:
+            await _once(host, damaging)
+        assert isinstance(caught.value.__cause__, ApprovalError)
+        with pytest.raises(ApprovalError):
+            await _once(host, Operation(AssertionError("it was sent again")))
+
+
+@pytest.mark.anyio
+async def test_what_cannot_be_taken_back_hides_no_failure(tmp_path: Path) -> None:
+    async with host_at(tmp_path) as host:
+        write, failures = host.store.write, [ApprovalStorageError("lost"), ApprovalError("approval_storage_version")]
+
+        async def failing(work: Any) -> Any:
+            raise failures.pop(0)
+
+        host.store.write = failing  # type: ignore[method-assign]
+        with pytest.raises(ApprovalStorageError) as caught:
+            await _once(host, Operation())
+        assert (caught.value.detail, failures) == ("lost", [])
+        host.store.write = write  # type: ignore[method-assign]
+        assert await _once(host, Operation()) == DONE
