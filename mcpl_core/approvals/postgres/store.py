@@ -116,13 +116,21 @@ class PostgresApprovalStore:
         await self._thread.close(self._drop)
 
     def _prepare(self) -> None:
+        # To look is enough where it is there: a server may let nobody write, or not us.
+        if self._transact(self._look, read_only=True):
+            return
+        if not self._create:
+            raise ApprovalStorageError(f"there is no store in the schema {self._schema}")
         self._transact(self._migrate)
 
+    def _look(self) -> bool:
+        made = self._made()
+        if made:
+            self._format(lock=False)
+        return made
+
     def _migrate(self) -> None:
-        if not self._made():
-            if not self._create:
-                raise ApprovalStorageError(f"there is no store in the schema {self._schema}")
-            self._make()
+        self._make()
         self._format(lock=False)
 
     def _made(self) -> bool:

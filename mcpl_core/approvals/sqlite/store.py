@@ -6,16 +6,24 @@ tables and records (``mcpl_core.approvals.sql``).
 Write-ahead log, ``synchronous = FULL``: what a transaction returned survives a power failure, as far as the disk keeps
 its word. Several processes may share the file; they take turns. The file belongs to whoever made it: nobody else can
 read it, unless they are let.
+
+Whoever reads alone needs no more than to read, and leaves nothing behind. A file whose log is empty is read as it
+stands, without locks, and again if it changed meanwhile: a log that a reader made would be the reader's own, and keep
+the owner out. Where the log holds something, ``-wal`` and ``-shm`` are read too.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import stat
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from ..errors import ApprovalStorageError, refuse
 from ..fields import seconds
@@ -33,6 +41,23 @@ KNOWN_FORMAT: Final = APPROVALS_FORMAT
 DEFAULT_BUSY_TIMEOUT: Final = 10.0
 #: Tells the file from those of other programs.
 _APPLICATION: Final = 0x4D43504B
+#: How often a file that changes while it is read is read anew.
+_TRIES: Final = 10
+#: Seconds between two looks at a file that others are making.
+_PAUSE: Final = 0.005
+#: Primary result code of SQLite -> what it means, for those who write and for those who read.
+_MEANINGS: Final[dict[int, tuple[str, str]]] = {
+    sqlite3.SQLITE_READONLY: (
+        "it is there for reading only: writing needs the right to write the file and its folder",
+        "a write was cut off, and only somebody who may write the file and its folder can undo it",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "the file cannot be opened: writing needs a folder that is there, and the right to write in it, the file and"
+        " its log (-wal, -shm)",
+        "the file, or the log of changes beside it, cannot be read: where there is a -wal that is not empty, reading"
+        " needs it and its -shm, which only somebody who may write the folder can make",
+    ),
+}
 
 
 class SqliteApprovalStore:
@@ -42,6 +67,8 @@ class SqliteApprovalStore:
         path: the file, which has one name. It is never moved or put back while a store is open.
         create: whether to make it when it is not there.
         busy_timeout: seconds to wait while another process writes.
+        read_only: whether nothing is written, made or waited for: it is enough to be able to read the file, and its log
+            while that holds something. What writes is refused.
 
     Raises:
         InvalidValueError: the timeout is none.
@@ -50,11 +77,17 @@ class SqliteApprovalStore:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, create: bool = True, busy_timeout: float = DEFAULT_BUSY_TIMEOUT
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        busy_timeout: float = DEFAULT_BUSY_TIMEOUT,
+        read_only: bool = False,
     ) -> None:
         # No name is more than a name here: ":memory:" would be a store that no claim outlives.
         self._path = Path(os.fspath(path)).absolute()
-        self._create = create
+        self._create = create and not read_only
+        self._read_only = read_only
         self._busy_timeout = seconds(busy_timeout, "$.busy_timeout")
         self._thread = StoreThread()
         self._database: sqlite3.Connection | None = None
@@ -75,6 +108,7 @@ class SqliteApprovalStore:
 
     async def write(self, work: Callable[[Transaction], R]) -> R:
         """See ``ApprovalStore``."""
+        self._check_writing()
         return await self._thread.run(lambda: self._write(work))
 
     async def read(self, work: Callable[[Transaction], R]) -> R:
@@ -83,30 +117,83 @@ class SqliteApprovalStore:
 
     async def activate(self) -> None:
         """See ``ApprovalStore``."""
+        self._check_writing()
         await self._thread.run(self._activate)
 
     async def aclose(self) -> None:
         """See ``ApprovalStore``."""
         await self._thread.close(self._close)
 
+    def _check_writing(self) -> None:
+        if self._read_only:
+            raise ApprovalStorageError("the store was opened for reading only")
+
     def _open(self) -> None:
-        fresh = not self._path.exists()
-        usable = self._create if fresh else self._path.is_file()
+        try:
+            fresh = self._fresh()
+            if self._read_only:
+                self._file = self._found()
+            else:
+                self._open_for_writing(fresh)
+        except (sqlite3.Error, OSError, ValueError) as exc:
+            raise self._failure("the store cannot be used", exc) from exc
+        if self._read_only:
+            self._read_anew(lambda: (self._check_application(), self._format()))
+        else:
+            self._transact("BEGIN IMMEDIATE", self._migrate)
+
+    def _fresh(self) -> bool:
+        """Whether the file is to be made.
+
+        Raises:
+            OSError, ValueError: nobody can tell.
+            ApprovalStorageError: there is none, and none is to be made; or it is no file.
+        """
+        try:
+            fresh, usable = False, stat.S_ISREG(self._path.stat().st_mode)
+        except FileNotFoundError:
+            fresh, usable = True, self._create
         if not usable:
             raise ApprovalStorageError(f"there is no store at {self._path}")
-        try:
-            self._database = sqlite3.connect(self._path, isolation_level=None, timeout=self._busy_timeout)
-            if fresh:
-                # Before the log is made, which has the permissions of the file.
-                self._path.chmod(0o600)
-            self._file = self._found()
-            # What is no text comes to whoever reads the row, and is refused there.
-            self._database.text_factory = lambda data: data.decode(errors="surrogateescape")
-            for setting in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON"):
-                self._execute(f"PRAGMA {setting}")
-        except (sqlite3.Error, OSError, ValueError) as exc:
-            raise ApprovalStorageError(f"the store cannot be used: {exc}") from exc
-        self._transact("BEGIN IMMEDIATE", self._migrate)
+        return fresh
+
+    def _open_for_writing(self, fresh: bool) -> None:
+        if not fresh and not os.access(self._path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            # SQLite would open it for reading, and make a log of ours that keeps the owner out.
+            raise sqlite3.OperationalError(_MEANINGS[sqlite3.SQLITE_READONLY][0])
+        if fresh:
+            # The log gets the permissions of the file, and the file those of this one from its first moment on.
+            with tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=".mcpl-") as private:
+                self._connect(f"mode=rwc&modeof={quote(private.name)}")
+        else:
+            self._connect("mode=rw")
+        self._file = self._found()
+        self._keep_log()
+        for setting in ("synchronous = FULL", "fullfsync = ON"):
+            self._execute(f"PRAGMA {setting}")
+
+    def _keep_log(self) -> None:
+        end = monotonic() + self._busy_timeout
+        while True:
+            try:
+                self._execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as exc:
+                # Of two that would change it at once SQLite refuses one without waiting, lest both wait for ever.
+                if _primary(exc) != sqlite3.SQLITE_BUSY or monotonic() >= end:
+                    raise
+                sleep(_PAUSE)
+
+    def _connect(self, how: str) -> None:
+        self._database = sqlite3.connect(
+            f"{self._path.as_uri()}?{how}", uri=True, isolation_level=None, timeout=self._busy_timeout
+        )
+        # What is no text comes to whoever reads the row, and is refused there.
+        self._database.text_factory = lambda data: data.decode(errors="surrogateescape")
+
+    def _failure(self, what: str, exc: Exception) -> ApprovalStorageError:
+        meaning = _MEANINGS.get(_primary(exc))
+        return ApprovalStorageError(f"{what}: {exc if meaning is None else meaning[self._read_only]}")
 
     def _found(self) -> tuple[int, int]:
         """Which file it is.
@@ -121,15 +208,18 @@ class SqliteApprovalStore:
         return found.st_dev, found.st_ino
 
     def _migrate(self) -> None:
-        ((application,),) = self._execute("PRAGMA application_id")
-        if application not in (0, _APPLICATION) or (
-            application == 0 and self._execute("SELECT 1 FROM sqlite_master LIMIT 1")
-        ):
-            raise ApprovalStorageError("the file is of another program")
-        if application == 0:
+        if self._check_application() == 0:
             self._execute(f"PRAGMA application_id = {_APPLICATION}")
             self._step_to(1)
         self._format()
+
+    def _check_application(self) -> int:
+        ((application,),) = self._execute("PRAGMA application_id")
+        if application not in (0, _APPLICATION) or (
+            application == 0 and (self._read_only or self._execute("SELECT 1 FROM sqlite_master LIMIT 1"))
+        ):
+            raise ApprovalStorageError("the file is of another program")
+        return int(application)
 
     def _activate(self) -> None:
         def step() -> None:
@@ -160,16 +250,54 @@ class SqliteApprovalStore:
             raise ApprovalStorageError("another file is in the place of the store")
 
     def _write(self, work: Callable[[Transaction], R]) -> R:
-        return self._transact("BEGIN IMMEDIATE", lambda: work(SqlTransaction(self._execute, self._format())))
+        return self._transact("BEGIN IMMEDIATE", lambda: work(self._transaction()))
 
     def _read(self, work: Callable[[Transaction], R]) -> R:
-        self._guarded("PRAGMA query_only = ON")
+        if self._read_only:
+            return self._read_anew(lambda: work(self._transaction()))
+        return self._transact("BEGIN", lambda: work(self._transaction()))
+
+    def _transaction(self) -> SqlTransaction:
+        return SqlTransaction(self._execute, self._format())
+
+    def _read_anew(self, work: Callable[[], R]) -> R:
+        """Reads over a connection of its own: what is in the log, and whether there is one, changes."""
+        if self._file is None:
+            raise ApprovalStorageError("the store is not open")
+        for _ in range(_TRIES):
+            before, still = self._state()
+            try:
+                self._guard(self._connect, "mode=ro&immutable=1" if still else "mode=ro")
+                found = self._transact("BEGIN", work)
+            except Exception:
+                # A file that was written meanwhile may have looked like anything.
+                if not still or self._state()[0] == before:
+                    raise
+            else:
+                if not still or self._state()[0] == before:
+                    return found
+            finally:
+                self._close()
+        raise ApprovalStorageError("the store failed: other processes do not let it be read")
+
+    def _state(self) -> tuple[tuple[int, ...], bool]:
+        """What tells whether the file was changed, and whether all that was committed is in it."""
         try:
-            return self._transact("BEGIN", lambda: work(SqlTransaction(self._execute, self._format())))
-        finally:
-            self._guarded("PRAGMA query_only = OFF")
+            file = self._path.stat()
+            # The order matters: what leaves the log after this look changes the file after that one.
+            still = not any(map(_holds_something, self._logs()))
+        except OSError as exc:
+            raise ApprovalStorageError(f"the file of the store is gone: {exc}") from exc
+        return (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns), still
+
+    def _logs(self) -> list[str]:
+        # SQLite has them beside the file that a symbolic link leads to.
+        return [f"{os.path.realpath(self._path)}{suffix}" for suffix in ("-wal", "-journal")]
 
     def _transact(self, begin: str, work: Callable[[], R]) -> R:
+        # What an earlier one could not undo binds none.
+        self._roll_back()
+        self._guarded(f"PRAGMA query_only = {'ON' if begin == 'BEGIN' else 'OFF'}")
         self._guarded(begin)
         try:
             self._check_file()
@@ -178,7 +306,7 @@ class SqliteApprovalStore:
         except BaseException as exc:
             self._roll_back()
             if isinstance(exc, sqlite3.Error):
-                raise ApprovalStorageError(f"the store failed: {exc}") from exc
+                raise self._failure("the store failed", exc) from exc
             raise
         return result
 
@@ -187,10 +315,13 @@ class SqliteApprovalStore:
             self._guarded("ROLLBACK")
 
     def _guarded(self, statement: str) -> None:
+        self._guard(self._execute, statement)
+
+    def _guard(self, step: Callable[[str], object], argument: str) -> None:
         try:
-            self._execute(statement)
+            step(argument)
         except sqlite3.Error as exc:
-            raise ApprovalStorageError(f"the store failed: {exc}") from exc
+            raise self._failure("the store failed", exc) from exc
 
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         if self._database is None:
@@ -201,3 +332,15 @@ class SqliteApprovalStore:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def _primary(exc: Exception) -> int:
+    # The low byte of a result code.
+    return getattr(exc, "sqlite_errorcode", 0) & 0xFF
+
+
+def _holds_something(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > 0
+    except FileNotFoundError:
+        return False

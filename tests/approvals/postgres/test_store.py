@@ -262,3 +262,37 @@ async def test_a_host_that_may_make_nothing(database: Database) -> None:
         finally:
             for end in ("DROP OWNED BY", "DROP ROLE"):
                 database.execute(f"{end} {role}")
+
+
+@needs_postgres
+@pytest.mark.anyio
+async def test_a_store_that_is_there_is_opened_by_reading_alone(database: Database) -> None:
+    """A standby lets nobody write, and a role may have no right to."""
+    role = f"{database.target}_reader"
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            await store.write(lambda tx: tx.save_run(RUN))
+        rights = (
+            "CREATE ROLE {r}",
+            "GRANT USAGE ON SCHEMA {s} TO {r}",
+            "GRANT SELECT ON ALL TABLES IN SCHEMA {s} TO {r}",
+        )
+        try:
+            for right in rights:
+                database.execute(right.format(r=role, s=database.target))
+            store = PostgresApprovalStore(f"{POSTGRES_DSN} options='-c role={role}'", schema=database.target)
+            execute, modes = store._execute, set()
+
+            def noted(statement: str, values: Any = ()) -> Any:
+                modes.update(execute("SHOW transaction_read_only"))
+                return execute(statement, values)
+
+            store._execute = noted  # type: ignore[method-assign]
+            async with store:
+                assert await store.read(lambda tx: tx.run("run")) == RUN
+                assert modes == {("on",)}
+                with pytest.raises(ApprovalStorageError):
+                    await store.write(lambda tx: tx.save_run(RUN))
+        finally:
+            for end in ("DROP OWNED BY", "DROP ROLE"):
+                database.execute(f"{end} {role}")
