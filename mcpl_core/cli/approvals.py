@@ -3,8 +3,8 @@
 Owns: the command lines. Does not own: what they do (``approvals_work``), the gate (``mcpl_core.approvals``),
 and who may use the store: whoever can open it can decide.
 
-Exit statuses: 0: done; 1: the gate refused (the message names its code), or the store cannot be used; 2: the
-command line is not understood.
+Exit statuses: 0: done; 1: the gate refused (the message names its code), the store cannot be used, or something in it
+is damaged (what can be read was printed); 2: the command line is not understood.
 
 The gate is loaded by the command that needs it: every other command would start later by a third.
 """
@@ -23,7 +23,8 @@ __all__ = ("approvals", "decide", "diagnose_store", "enable", "list_approvals", 
 
 approvals = typer.Typer(
     help="Approvals of writes: look at them, decide them, and settle what is unknown.\n\n"
-    "Exit status 1: the gate refused, and the message names its code; or the store cannot be used.",
+    "Exit status 1: the gate refused, and the message names its code; the store cannot be used; or some of it is"
+    " damaged, which is said beside the rest.",
 )
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -59,8 +60,7 @@ def list_approvals(
     """List approvals, oldest first, with the status that they have by now. Nothing is changed."""
     from .approvals_work import Wanted, print_list
 
-    print_list(options, Wanted(status, run_id, tool, limit, after), as_json=as_json)
-    return 0
+    return print_list(options, Wanted(status, run_id, tool, limit, after), as_json=as_json)
 
 
 @with_option_groups
@@ -68,8 +68,7 @@ def show(options: StoreOptions, approval: _ID, as_json: _JSON = False) -> int:
     """Show one approval: the exact call, the hash of what is shown, and what became of it. Nothing is changed."""
     from .approvals_work import print_one
 
-    print_one(options, approval, as_json=as_json)
-    return 0
+    return print_one(options, approval, as_json=as_json)
 
 
 @with_option_groups
@@ -142,8 +141,7 @@ def diagnose_store(
     """Count approvals, unknown effects, receipts and open runs, as JSON. Nothing is changed, and nothing permitted."""
     from .approvals_work import print_diagnosis
 
-    print_diagnosis(options, run_id)
-    return 0
+    return print_diagnosis(options, run_id)
 
 
 for _name, _function in (

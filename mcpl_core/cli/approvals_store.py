@@ -10,24 +10,35 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
-from ..approvals import ApprovalError, ApprovalGateway, ApprovalStorageError, PostgresApprovalStore, SqliteApprovalStore
+from ..approvals import (
+    ApprovalError,
+    ApprovalGateway,
+    ApprovalStorageError,
+    DamagedRow,
+    OnDamage,
+    PostgresApprovalStore,
+    SqliteApprovalStore,
+)
 from ..approvals.postgres.store import DEFAULT_SCHEMA
 from ..errors import InvalidValueError, LocalProtocolError
 from .approvals_options import StoreOptions
-from .output import CommandError
+from .output import CommandError, Output
 from .running import run_until_stopped
 
-__all__ = ("at_the_gate", "open_store")
+__all__ = ("at_the_gate", "open_store", "print_damage")
 
 T = TypeVar("T")
 
 
-def open_store(options: StoreOptions, *, create: bool = False) -> AbstractAsyncContextManager[Any]:
+def open_store(
+    options: StoreOptions, *, create: bool = False, read_only: bool = False
+) -> AbstractAsyncContextManager[Any]:
     """The store, to be entered.
 
     Args:
         options: name it.
         create: whether one that is not there is made.
+        read_only: whether nothing is written: a file needs no right to write then.
 
     Raises:
         CommandError: the options name none, or two, or a part of the other.
@@ -39,20 +50,38 @@ def open_store(options: StoreOptions, *, create: bool = False) -> AbstractAsyncC
     if options.store:
         if options.schema:
             raise CommandError("--schema is of a database: it does not go with --store")
-        return SqliteApprovalStore(options.store, create=create)
+        return SqliteApprovalStore(options.store, create=create, read_only=read_only)
     dsn = os.environ.get(options.postgres_env)
     if not dsn:
         raise CommandError(f"the environment variable {options.postgres_env} is not set")
     return PostgresApprovalStore(dsn, schema=options.schema or DEFAULT_SCHEMA, create=create)
 
 
-def at_the_gate(options: StoreOptions, work: Callable[[ApprovalGateway], Awaitable[T]], *, create: bool = False) -> T:
+def print_damage(row: DamagedRow) -> None:
+    """Says on standard error what was passed by."""
+    Output(stderr=True).line(f"mcpl: damaged: {row.id}: {row.reason}")
+
+
+def _allow(principal: str, record: object, command: object) -> bool:
+    return True
+
+
+def at_the_gate(
+    options: StoreOptions,
+    work: Callable[[ApprovalGateway], Awaitable[T]],
+    *,
+    create: bool = False,
+    read_only: bool = False,
+    on_damage: OnDamage = print_damage,
+) -> T:
     """Opens the store, does the work at its gate, and closes it. Who may use the store may decide.
 
     Args:
         options: name the store.
         work: gets the gate.
         create: as in ``open_store``.
+        read_only: as in ``open_store``.
+        on_damage: is told what the gate passed by.
 
     Raises:
         CommandError: status 1: the store cannot be used, or the gate refused; status 2: an argument is not what it must
@@ -60,8 +89,8 @@ def at_the_gate(options: StoreOptions, work: Callable[[ApprovalGateway], Awaitab
     """
 
     async def open_and_work() -> T:
-        async with open_store(options, create=create) as store:
-            return await work(ApprovalGateway(store, authorize=lambda principal, record, command: True))
+        async with open_store(options, create=create, read_only=read_only) as store:
+            return await work(ApprovalGateway(store, authorize=_allow, on_damage=on_damage))
 
     try:
         return run_until_stopped(open_and_work)

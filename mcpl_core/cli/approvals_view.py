@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ..approvals import ApprovalEvent, ApprovalRecord, Claim, Receipt, preview_of
+from ..approvals import ApprovalEvent, ApprovalRecord, Claim, DamagedRow, Receipt, preview_of
 from ..approvals.preview import visible
 from ..approvals.statuses import Status
 from .output import Output
@@ -33,6 +33,7 @@ class Shown:
         claim: what was begun, and is not known.
         receipt: what is known.
         events: its story.
+        damaged: which of these could not be read, and why; the status is the one that is kept then.
     """
 
     record: ApprovalRecord
@@ -40,13 +41,15 @@ class Shown:
     claim: Claim | None
     receipt: Receipt | None
     events: Sequence[ApprovalEvent]
+    damaged: Sequence[DamagedRow] = ()
 
     @property
     def effect(self) -> str:
         """``none``: the call was not made; ``unknown``; or what its receipt says."""
         if self.receipt is not None:
             return self.receipt.outcome.effect_state
-        return "none" if self.claim is None else "unknown"
+        unread = any(row.id in ("claim", "receipt") for row in self.damaged)
+        return "unknown" if unread or self.claim is not None else "none"
 
 
 def _time(milliseconds: int) -> str:
@@ -94,6 +97,7 @@ def shown_json(shown: Shown) -> dict[str, Any]:
         "claim": None if shown.claim is None else shown.claim.to_json(),
         "receipt": None if shown.receipt is None else shown.receipt.to_json(),
         "events": [event.to_json() for event in shown.events],
+        "damaged": [{"what": row.id, "reason": row.reason} for row in shown.damaged],
     }
 
 
@@ -113,3 +117,5 @@ def show_one(output: Output, shown: Shown) -> None:
             f"{visible(name)} {visible(str(value))}" for name, value in event.facts.items() if value is not None
         )
         output.line(f"{_time(event.at_ms)}  {event.kind:<10}  {facts}")
+    for row in shown.damaged:
+        output.line(f"damaged       {row.id}: {row.reason}", "red")

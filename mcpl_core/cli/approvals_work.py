@@ -8,23 +8,35 @@ command line (``approvals``, which loads this module when a command is given) an
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Any
 
-from ..approvals import STATUSES, ApprovalGateway, ApprovalRecord, DecisionCommand, Outcome, Status, reconcile
+from ..approvals import (
+    STATUSES,
+    ApprovalGateway,
+    ApprovalRecord,
+    DamagedRow,
+    DecisionCommand,
+    OnDamage,
+    Outcome,
+    Status,
+    reconcile,
+)
+from ..approvals.damage import readable
 from ..approvals.diagnosis import status_now
 from ..approvals.facts import load_record
+from ..approvals.listing import each_record, past_damage
 from ..approvals.store import Transaction
 from ..errors import InvalidValueError
 from .approvals_options import StoreOptions
-from .approvals_store import at_the_gate
+from .approvals_store import at_the_gate, print_damage
 from .approvals_view import Shown, list_json, show_list, show_one, shown_json
 from .output import CommandError, Output, read_json
 
 __all__ = ("Wanted", "enable_store", "give_decision", "print_diagnosis", "print_list", "print_one", "settle")
-
-#: Approvals that are read at once.
-_PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +68,25 @@ def enable_store(options: StoreOptions) -> None:
     Output().line("approvals are enabled", "bold")
 
 
-def print_diagnosis(options: StoreOptions, run_id: str) -> None:
+def print_diagnosis(options: StoreOptions, run_id: str) -> int:
     """Prints counts as JSON.
+
+    Returns:
+        The exit status: 1 when something is damaged.
 
     Raises:
         CommandError: as ``at_the_gate``.
     """
-    print(json.dumps(at_the_gate(options, lambda gateway: gateway.diagnose(run_id or None)).to_json(), indent=2))
+    found = at_the_gate(options, lambda gateway: gateway.diagnose(run_id or None), read_only=True)
+    print(json.dumps(found.to_json(), indent=2))
+    return int(found.damaged > 0)
 
 
-def print_list(options: StoreOptions, wanted: Wanted, *, as_json: bool) -> None:
-    """Prints the approvals that fit, with the status that they have by now.
+def print_list(options: StoreOptions, wanted: Wanted, *, as_json: bool) -> int:
+    """Prints the approvals that fit, with the status that they have by now; on standard error those that are damaged.
+
+    Returns:
+        The exit status: 1 when one is damaged.
 
     Raises:
         CommandError: no such status, or as ``at_the_gate``.
@@ -74,61 +94,66 @@ def print_list(options: StoreOptions, wanted: Wanted, *, as_json: bool) -> None:
     if wanted.status and wanted.status not in STATUSES:
         raise CommandError(f"--status is one of {', '.join(STATUSES)}")
 
-    async def work(gateway: ApprovalGateway) -> list[tuple[ApprovalRecord, Status]]:
-        return await gateway.store.read(lambda tx: _list(tx, wanted, gateway.clock()))
+    damaged: list[DamagedRow] = []
 
-    found = at_the_gate(options, work)
+    async def work(gateway: ApprovalGateway) -> list[tuple[ApprovalRecord, Status]]:
+        def read(tx: Transaction, tell: OnDamage) -> list[tuple[ApprovalRecord, Status]]:
+            # One more than is wanted, if there is one.
+            return list(islice(_listed(tx, wanted, gateway.clock(), tell), wanted.limit + 1))
+
+        return await past_damage(gateway.store.read, read, damaged.append)
+
+    found = at_the_gate(options, work, read_only=True)
     rows = found[: wanted.limit]
     if as_json:
         print(json.dumps(list_json(rows)))
-        return
-    output = Output()
-    show_list(output, rows)
-    if len(found) > len(rows):
-        output.line(f"there are more: --after {rows[-1][0].approval_id}")
+    else:
+        output = Output()
+        show_list(output, rows)
+        if len(found) > len(rows):
+            output.line(f"there are more: --after {rows[-1][0].approval_id}")
+    for row in damaged:
+        print_damage(row)
+    return int(bool(damaged))
 
 
-def _list(tx: Transaction, wanted: Wanted, now: int) -> list[tuple[ApprovalRecord, Status]]:
-    """One row more than is wanted, if there is one."""
-    rows: list[tuple[ApprovalRecord, Status]] = []
-    last = load_record(tx, wanted.after).approval_id if wanted.after else None
-    while len(rows) <= wanted.limit:
-        page = tx.records(run_id=wanted.run_id or None, tool_name=wanted.tool or None, limit=_PAGE, after=last)
-        for record in page:
-            status = status_now(tx, record, now)
-            if wanted.status in ("", status):
-                rows.append((record, status))
-        if len(page) < _PAGE:
-            break
-        last = page[-1].approval_id
-    return rows[: wanted.limit + 1]
+def _listed(tx: Transaction, wanted: Wanted, now: int, tell: OnDamage) -> Iterator[tuple[ApprovalRecord, Status]]:
+    after = wanted.after or None
+    for record in each_record(tx, tell, run_id=wanted.run_id or None, tool_name=wanted.tool or None, after=after):
+        status = readable(record.approval_id, partial(status_now, tx, record, now), tell)
+        if status is not None and wanted.status in ("", status):
+            yield record, status
 
 
-def print_one(options: StoreOptions, approval: str, *, as_json: bool) -> None:
-    """Prints one approval and what became of it.
+def print_one(options: StoreOptions, approval: str, *, as_json: bool) -> int:
+    """Prints one approval and what became of it, as far as it can be read.
+
+    Returns:
+        The exit status: 1 when something of it is damaged.
 
     Raises:
-        CommandError: as ``at_the_gate``.
+        CommandError: as ``at_the_gate``; the approval itself is damaged.
     """
 
     async def work(gateway: ApprovalGateway) -> Shown:
-        def read(tx: Transaction) -> Shown:
-            record = load_record(tx, approval)
-            return Shown(
-                record,
-                status_now(tx, record, gateway.clock()),
-                tx.claim_of(approval),
-                tx.receipt_of(approval),
-                tx.events(approval),
-            )
+        return await gateway.store.read(lambda tx: _shown(tx, approval, gateway.clock()))
 
-        return await gateway.store.read(read)
-
-    found = at_the_gate(options, work)
+    found = at_the_gate(options, work, read_only=True)
     if as_json:
         print(json.dumps(shown_json(found)))
     else:
         show_one(Output(), found)
+    return int(bool(found.damaged))
+
+
+def _shown(tx: Transaction, approval: str, now: int) -> Shown:
+    record = load_record(tx, approval)
+    damaged: list[DamagedRow] = []
+    status = readable("status", lambda: status_now(tx, record, now), damaged.append)
+    claim = readable("claim", lambda: tx.claim_of(approval), damaged.append)
+    receipt = readable("receipt", lambda: tx.receipt_of(approval), damaged.append)
+    events = readable("events", lambda: tx.events(approval), damaged.append)
+    return Shown(record, status or record.status, claim, receipt, events or (), tuple(damaged))
 
 
 def give_decision(

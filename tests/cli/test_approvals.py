@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import sqlite3
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 from mcpl_core.approvals import ApprovalRecord, RunLedger, SqliteApprovalStore, preview_of
 from mcpl_core.approvals.clock import wall_clock_ms
 from mcpl_core.cli import main
-from tests.approvals.databases import database_for, needs_postgres
+from tests.approvals.databases import database_for, needs_postgres, sqlite_database
 from tests.approvals.world import LIFE, HandClock, Host, failing, host_at, tool_call
 
 EVIL = "\x1b[2J\u202e\r\n"
@@ -37,6 +39,12 @@ class Command:
             return captured.err
         assert captured.err == ""
         return captured.out
+
+    def damaged(self, name: str, *arguments: str) -> tuple[str, list[str]]:
+        """What is printed where something is damaged, and what is said of that."""
+        assert main(["approvals", name, "--store", self.store, *arguments]) == 1
+        captured = self._capsys.readouterr()
+        return captured.out, captured.err.splitlines()
 
     def host(self, work: Callable[[Host], Awaitable[Any]], ago: int = 0) -> Any:
         """Lets a host do something, ``ago`` milliseconds before now."""
@@ -113,7 +121,7 @@ def test_the_list_page_by_page(command: Command, monkeypatch: pytest.MonkeyPatch
     assert [row.split()[0] for row in rest[1:]] == ids[2:]
     assert command("list", "--after", ids[2]) == "no approvals\n"
     # What the status leaves out does not count, wherever the store's own pages end.
-    monkeypatch.setattr("mcpl_core.cli.approvals_work._PAGE", 1)
+    monkeypatch.setattr("mcpl_core.approvals.listing.PAGE", 1)
     assert json.loads(command("list", "--status", "expired", "--limit", "1", "--json")) == []
     listed = json.loads(command("list", "--status", "pending", "--limit", "2", "--json"))
     assert [row["approvalId"] for row in listed] == ids[:2]
@@ -300,3 +308,73 @@ def test_a_database_without_a_store(
         assert "there is no store" in capsys.readouterr().err
         assert main(["approvals", "enable", *where]) == 0
         assert main(["approvals", "list", *where]) == 0
+
+
+def test_a_damaged_approval_is_said_beside_the_others(command: Command, tmp_path: Path) -> None:
+    records = {name: command.proposed(name) for name in ("a", "b", "c")}
+    bad = records["b"].approval_id
+    database = sqlite_database(tmp_path)
+    database.execute("UPDATE mcpl_approvals SET body = '{\"token\": \"hunter2\"' WHERE run_id = 'b'")
+    good = {records["a"].approval_id, records["c"].approval_id}
+    for words in ((), ("--status", "pending"), ("--limit", "2")):
+        out, err = command.damaged("list", *words)
+        assert {line.split()[0] for line in out.splitlines()[1:]} == good
+        (line,) = err
+        assert bad in line and "mcpl_approvals" in line and "hunter2" not in line
+    out, err = command.damaged("list", "--json")
+    assert {row["approvalId"] for row in json.loads(out)} == good
+    assert command("list", "--run", "a").count("\n") == 2
+    out, err = command.damaged("diagnose")
+    assert json.loads(out)["damaged"] == 1 and bad in err[0]
+    # What is about it alone says what is wrong.
+    for name, *rest in (("show", bad), ("show", bad, "--json"), ("decide", *_decision(records["b"]))):
+        refused = command(name, *rest, status=1)
+        assert "approval_record_conflict" in refused and "no JSON" in refused and "hunter2" not in refused
+    command("decide", *_decision(records["a"]))
+    assert bad in command("decide", *_decision(records["b"]), status=1)
+
+
+@pytest.mark.parametrize(
+    ("table", "effect", "part"),
+    [
+        ("mcpl_runs", "none", "status"),
+        ("mcpl_approval_events", "none", "events"),
+        ("mcpl_claims", "unknown", "claim"),
+        ("mcpl_receipts", "unknown", "receipt"),
+    ],
+)
+def test_what_can_be_read_of_an_approval_is_shown(
+    command: Command, tmp_path: Path, table: str, effect: str, part: str
+) -> None:
+    record = command.proposed()
+    database = sqlite_database(tmp_path)
+    if table in ("mcpl_claims", "mcpl_receipts"):
+        rest = "" if table == "mcpl_claims" else "NULL, "
+        database.execute(f"INSERT INTO {table} VALUES ('a', 't', 'k', '{record.approval_id}', {rest}'{{}}')")
+    else:
+        database.execute(f"UPDATE {table} SET body = '{{}}'")
+    out, err = command.damaged("show", record.approval_id)
+    assert out.startswith(preview_of(record).text) and err == []
+    assert f"effect known  {effect}\n" in out and f"damaged       {part}: {table}: " in out
+    found = json.loads(command.damaged("show", record.approval_id, "--json")[0])
+    assert (found["record"], found["effect"], found["statusNow"]) == (record.to_json(), effect, "pending")
+    assert part in {each["what"] for each in found["damaged"]}
+
+
+def test_looking_needs_no_right_to_write(command: Command, tmp_path: Path) -> None:
+    """Nothing is left behind, and whoever writes at the time keeps nobody waiting."""
+    record = command.proposed()
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    command("list")
+    command("show", record.approval_id)
+    command("diagnose")
+    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+    other = sqlite3.connect(command.store, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("DELETE FROM mcpl_approvals")
+    assert record.approval_id in command("list")
+    assert json.loads(command("diagnose"))["statuses"]["pending"] == 1
+    other.close()
+    os.rename(command.store, tmp_path / "moved.db")
+    command("list", status=1)
+    assert "approvals.db" not in os.listdir(tmp_path)
