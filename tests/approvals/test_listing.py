@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpl_core.approvals import ApprovalRecord, DamagedRow, approval_id_of
+from mcpl_core.approvals import ApprovalRecord, DamagedRow, approval_id_of, reconcile
 from mcpl_core.approvals.listing import each_record, past_damage
 from mcpl_core.approvals.store import Transaction
 from tests.approvals.databases import DATABASES, Database, database_for
@@ -65,6 +65,8 @@ async def _others_are_left(host: Host, records: dict[str, ApprovalRecord], told:
         await host.decide(records["b"])
     with refused("approval_record_conflict"):
         await host.gateway.refresh(BAD)
+    with refused("approval_record_conflict"):
+        await reconcile(host.gateway, BAD, intent_digest="digest", principal_id="bob", not_executed=True)
     await host.decide(records["a"], "reject")
     told.clear()
     host.clock.now += LIFE

@@ -215,9 +215,10 @@ class SqliteApprovalStore:
 
     def _check_application(self) -> int:
         ((application,),) = self._execute("PRAGMA application_id")
-        if application not in (0, _APPLICATION) or (
-            application == 0 and (self._read_only or self._execute("SELECT 1 FROM sqlite_master LIMIT 1"))
-        ):
+        if application == 0 and not self._execute("SELECT 1 FROM sqlite_master LIMIT 1"):
+            if self._read_only:
+                raise ApprovalStorageError(f"there is no store in {self._path} yet")
+        elif application != _APPLICATION:
             raise ApprovalStorageError("the file is of another program")
         return int(application)
 
