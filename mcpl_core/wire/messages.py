@@ -2,12 +2,11 @@
 
 Owns: envelope decoding and classification, and the envelopes we write. Params and results stay
 ``msgspec.Raw`` until somebody asks. Does not own: the reading and writing of values (``values``), who a
-message is for (``peer``), what its params mean (``protocol``).
+message is for (``peer``), what its params mean (``protocol``), texts that came together (``together``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 import msgspec
@@ -45,7 +44,6 @@ __all__ = (
     "Request",
     "Success",
     "decode_message",
-    "decode_messages",
     "encode_failure",
     "encode_notification",
     "encode_request",
@@ -85,8 +83,8 @@ class _RawEnvelope(msgspec.Struct, gc=False):
     error: Raw = _ABSENT
 
 
-# `gc=False`, here and below: nothing in a message refers to it. The four kinds of message that follow are also read
-# straight from texts (``decode_messages``): the tag, and that other members are refused, is for that.
+# `gc=False`, here and below: nothing in a message refers to it. The three kinds of message that derive from it are also
+# read straight from texts (``together``): the tag, and that other members are refused, is for that.
 class _Wire(msgspec.Struct, gc=False, tag_field="jsonrpc", tag="2.0", forbid_unknown_fields=True):
     """What is read straight from a text that is of its kind beyond doubt."""
 
@@ -194,48 +192,6 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_raw_envelope = msgspec.json.Decoder(_RawEnvelope).decode
 _decode_raw = msgspec.json.Decoder(Raw).decode
 _UNUSABLE: Final = object()
-
-
-class _Unlike(msgspec.Struct, tag_field="jsonrpc", tag=""):
-    """What no text can be. In a union with it the tag of the other type must not be left out."""
-
-    nothing: UnsetType
-
-
-#: From so many texts on it pays to read them as one kind.
-_MANY = 8
-#: Readers for one kind of message alone, which refuse any text that is not of it, and some that are.
-_decode_like: dict[type, Callable[[bytes], Any]] = {
-    kind: msgspec.json.Decoder(kind | _Unlike).decode for kind in (Notification, Request, Success)
-}
-
-
-def decode_messages(texts: Sequence[bytes], *, max_depth: int = DEFAULT_MAX_DEPTH) -> list[Message]:
-    """Reads texts that came together, each as ``decode_message`` does.
-
-    What one read brings is mostly of one kind. Such texts are read in half the time, all checks included, since the
-    codec decides by itself what they are. When it refuses one, or there is more to see to, each is read alone.
-    """
-    if len(texts) < _MANY:
-        return [decode_message(text, max_depth=max_depth) for text in texts]
-    message = decode_message(texts[0], max_depth=max_depth)
-    rest = texts[1:]
-    decode = _decode_like.get(type(message))
-    if decode is not None and _are_fit(rest, max_depth):
-        try:
-            return [message, *map(decode, rest)]
-        except (msgspec.DecodeError, RecursionError):
-            pass  # then one of them is something else
-    return [message, *[decode_message(text, max_depth=max_depth) for text in rest]]
-
-
-def _are_fit(texts: Sequence[bytes], max_depth: int) -> bool:
-    """Whether all are UTF-8, and none is too deep; as in ``decode_message``."""
-    short = 2 * max_depth
-    if max(map(len, texts)) > short and any(len(text) > short and depth_exceeds(text, max_depth) for text in texts):
-        return False
-    joined = b"\n".join(texts)  # no character has a line feed in it
-    return joined.isascii() or not utf8_flaw(joined)
 
 
 def decode_message(text: bytes, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Message:

@@ -8,7 +8,7 @@ except ``notifications/cancelled``, which takes an answer back (MCP).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, Generic, TypeVar, final
 
@@ -37,13 +37,13 @@ from .messages import (
     Request,
     Success,
     decode_message,
-    decode_messages,
     encode_failure,
     encode_notification,
     encode_response,
     given,
     read_id,
 )
+from .together import decode_messages
 from .values import encode_value
 
 __all__ = (
@@ -304,7 +304,7 @@ class Peer(Generic[W]):
         """What one incoming text means. Never raises."""
         return self.accept(decode_message(text, max_depth=self.max_depth), text)
 
-    def read(self, texts: Sequence[bytes]) -> list[Message]:
+    def read(self, texts: Sequence[bytes]) -> Iterable[Message]:
         """The messages that texts are, at least one, each of which is then to be given to ``accept``. Never raises."""
         return decode_messages(texts, max_depth=self.max_depth)
 
