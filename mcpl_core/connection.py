@@ -252,11 +252,14 @@ class McplConnection(Constructors):
         loop, peer, deadlines = self._loop, self._peer, self._deadlines
         if loop is None or deadlines is None or peer.state is not OPEN:
             raise self._cannot_ask()
-        timeout = self.request_timeout if timeout is UNSET else deadlines.checked(timeout)
+        timeout = self.request_timeout if timeout is UNSET else timeout
+        watched = deadlines.watching and timeout == deadlines.usual
+        if not watched:
+            deadlines.check(timeout)
         waiter = loop.waiter() if on_answer is None else TellingWaiter(loop.waiter(), on_answer)
         id, text = peer.request(method, UNSET if params is None else params, waiter)
         try:
-            if timeout != deadlines.usual or not deadlines.watching:
+            if not watched:
                 deadlines.add(id, timeout)
             self._outlet.sent += 1
             self._transport.write(text)  # as `Outlet.write`, with a call less

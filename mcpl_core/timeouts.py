@@ -5,7 +5,8 @@ Owns: when the next request is due. Does not own: what happens to it then.
 A timer or a cancel scope per request costs more than the request, and so does any entry of its own. Almost all requests
 of a connection have the same timeout, and the pending ones stand in the order in which they were sent. So while such
 requests wait, a tick now and then notes how far the ids have come; once a note is as old as the timeout, all up to it
-are due. Only a request with a timeout of its own, or with none, gets an entry.
+are due. Only a request with a timeout of its own, or with none, gets an entry; where the usual timeout is so short that
+ticks would come faster than loops tell the time, each does.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ __all__ = ("TICKS", "Deadlines", "Expired")
 
 #: Ticks in one usual timeout; by so much of it a request may wait too long.
 TICKS = 64
+#: Seconds of the shortest usual timeout that ticks watch.
+_SHORTEST = TICKS * 0.001
 
 
 class Expired(Exception):
@@ -46,7 +49,8 @@ class Deadlines:
         loop: clock and timer.
         pending: the requests that still wait, by their ids, in the order of sending; an id that left it has no
             deadline any more.
-        expire: called with the id of each request whose time is up, and the seconds it was given.
+        expire: called with the id of each request whose time is up, and the seconds it was given; perhaps again, should
+            it be pending for much longer.
         usual: seconds that most requests wait; ``None``: they wait without end.
     """
 
@@ -75,7 +79,8 @@ class Deadlines:
         self._loop = loop
         self._pending = pending
         self._expire = expire
-        self.usual = usual
+        #: Where it is too short for ticks, equal to no timeout at all.
+        self.usual = usual if usual is None or usual >= _SHORTEST else math.nan
         #: Requests of the usual timeout are watched as they are; a first one after a while must be added.
         self.watching = usual is None or usual == math.inf
         #: When, and the last id that was sent by then; the oldest first.
@@ -91,17 +96,16 @@ class Deadlines:
         self._at = math.inf
 
     @staticmethod
-    def checked(timeout: float | None) -> float | None:
-        """``timeout``, when it can be used: to be called before anything is done with it.
+    def check(timeout: float | None) -> None:
+        """To be called before anything is done with a ``timeout`` that is not watched as it is.
 
         Raises:
             InvalidValueError: it is NaN.
-            TypeError: it is no number at all.
+            TypeError, OverflowError: it is no number, or not one that can be added to a time.
         """
-        if timeout is not None and not (timeout >= 0 or timeout < 0):
+        if timeout is not None and math.isnan(0.0 + timeout):
             # It compares with nothing: the heap would lose its order.
             raise InvalidValueError("timeout", "NaN is no number of seconds")
-        return timeout
 
     def due(self, timeout: float) -> float:
         """When ``timeout`` seconds from now are over, on the loop's clock.
@@ -109,7 +113,7 @@ class Deadlines:
         Raises:
             InvalidValueError: ``timeout`` is not a number.
         """
-        self.checked(timeout)
+        self.check(timeout)
         return self._loop.time() + timeout
 
     def add(self, id: int, timeout: float | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,17 +18,21 @@ from mcpl_core.connection import McplConnection
 from mcpl_core.errors import (
     ERROR_CLASSES,
     CapabilityDenied,
+    ConnectionClosedError,
     ConnectionTimeoutError,
     InvalidResultError,
     InvalidValueError,
     LocalProtocolError,
     MalformedMessageError,
     MessageTooLargeError,
+    MethodNotFound,
     RpcError,
+    TransportError,
     UnencodableError,
 )
 from mcpl_core.transports.memory import ScriptedTransport
 from mcpl_core.wire.messages import Notification, Request
+from mcpl_core.wire.peer import Trigger
 from mcpl_core.wire.values import decode_value
 
 pytestmark = pytest.mark.anyio
@@ -324,6 +328,39 @@ async def test_a_timeout_that_is_no_number() -> None:
         assert (side.transport.sent, side.pending) == ([], 0)
 
 
+async def test_the_usual_timeout_may_be_changed_at_any_time() -> None:
+    async with side_of(request_timeout=100) as side, anyio.create_task_group() as tasks:
+        tasks.start_soon(side.connection.send_request, "before")
+        await turns()
+        side.connection.request_timeout = 0.001
+        with pytest.raises(ConnectionTimeoutError) as caught:
+            await side.connection.send_request("after")
+        assert caught.value.timeout == 0.001
+        side.connection.request_timeout = None
+        tasks.start_soon(side.connection.send_request, "endless")
+        await turns()
+        side.connection.request_timeout = 0.2
+        with pytest.raises(ConnectionTimeoutError):
+            await side.connection.send_request("after")
+        assert side.pending == 2
+        side.answer(1, None)
+        side.answer(3, None)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error"),
+    [(float("nan"), InvalidValueError), (10**400, OverflowError), ("5", TypeError)],
+    ids=["nan", "huge", "a text"],
+)
+async def test_and_is_looked_at_before_anything_is_sent(timeout: Any, error: type[Exception]) -> None:
+    async with side_of() as side:
+        side.connection.request_timeout = timeout
+        for arguments in ({}, {"timeout": timeout}):
+            with pytest.raises(error):
+                await side.connection.send_request("m", **arguments)
+        assert (side.transport.sent, side.pending) == ([], 0)
+
+
 async def test_requests_time_out_each_at_its_own_time() -> None:
     async with side_of() as side:
         order: list[float] = []
@@ -462,6 +499,62 @@ async def test_timed_out_and_cancelled_in_one_turn() -> None:
             side.connection._expire(1, 100)
             scope.cancel()
         assert [message["method"] for message in side.sent()] == ["m", "notifications/cancelled"]
+
+
+@pytest.mark.parametrize("first", ["timed out", "the other"])
+@pytest.mark.parametrize("other", ["answered", "refused", "closed", "failed", "given up"])
+@pytest.mark.parametrize("telling", [False, True])
+async def test_timed_out_and_something_else_in_one_turn(
+    anyio_backend: tuple[str, dict[str, Any]], other: str, first: str, telling: bool
+) -> None:
+    """One outcome, that of whichever came first, and at most one notice; nothing complains that nobody looked."""
+    complaints: list[Any] = []
+    told: list[Any] = []
+    outcomes: list[Any] = []
+    if anyio_backend[0] == "asyncio":
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    async with side_of() as side, anyio.create_task_group() as tasks:
+        scope = anyio.CancelScope()
+
+        async def request() -> None:
+            with scope:
+                try:
+                    outcomes.append(await side.connection.send_request("m", on_answer=told.append if telling else None))
+                except Exception as exc:
+                    outcomes.append(type(exc))
+            if scope.cancelled_caught:
+                outcomes.append("cancelled")
+
+        tasks.start_soon(request)
+        await turns()
+
+        def expire() -> None:
+            if side.pending:
+                side.connection._expire(1, 30.0)
+
+        events: dict[str, Callable[[], object]] = {
+            "answered": lambda: side.answer(1, "late"),
+            "refused": lambda: side.refuse(1, code=-32601, message="no"),
+            "closed": lambda: side.connection._move(Trigger.CLOSE, None),
+            "failed": lambda: side.transport.fail_output(TransportError("broken")),
+            "given up": scope.cancel,
+        }
+        steps: list[Callable[[], object]] = [expire, events[other]]
+        for step in steps if first == "timed out" else reversed(steps):
+            step()
+        await turns()
+        expected = {"answered": "late", "refused": MethodNotFound, "given up": "cancelled"}
+        came = ConnectionTimeoutError if first == "timed out" else expected.get(other, ConnectionClosedError)
+        if other == "given up":
+            assert outcomes in ([came], ["cancelled"])
+        else:
+            assert outcomes == [came]
+        assert len(told) == (telling and outcomes == ["late"])
+        notices = [message for message in side.sent() if message["method"] == "notifications/cancelled"]
+        assert len(notices) == (other == "given up")
+        assert side.pending == 0
+        gc.collect()
+    assert complaints == []
 
 
 async def test_cancelling_a_send_that_waits_tears_no_frame() -> None:

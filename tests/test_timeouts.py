@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from anyio.abc import TaskGroup
@@ -32,7 +32,7 @@ class FakeLoop(EventLoop):
         super().__init__(cast(TaskGroup, None))
         self.now = 100.0
         self.timers: list[tuple[float, int, FakeTimer]] = []
-        self.made = 0
+        self.made = self.fired = 0
 
     def time(self) -> float:
         return self.now
@@ -58,6 +58,8 @@ class FakeLoop(EventLoop):
             when, _, timer = heapq.heappop(self.timers)
             self.now = max(self.now, when)
             if timer.callback is not None:
+                self.fired += 1
+                assert self.fired < 100_000, "it sets itself again and again"
                 timer.callback()
         self.now = until
 
@@ -67,21 +69,28 @@ class FakeLoop(EventLoop):
 
 
 class Requests:
-    """The pending requests, and which of them expired."""
+    """The pending requests, and which of them expired.
 
-    def __init__(self, usual: float | None = None) -> None:
+    ``slow``: whoever waited for one that expired leaves only after the call, as a task that must wake first.
+    """
+
+    def __init__(self, usual: float | None = None, *, slow: bool = False) -> None:
         self.loop = FakeLoop()
+        self.slow = slow
         self.pending: dict[Id, float | None] = {}
         self.expired: list[tuple[int, float]] = []
         self.deadlines = Deadlines(self.loop, self.pending, self._expire, usual)
 
     def _expire(self, id: int, timeout: float) -> None:
-        assert self.pending.pop(id) == timeout
+        assert self.pending[id] == timeout
         self.expired.append((id, self.loop.now))
+        if not self.slow:
+            del self.pending[id]
 
     def send(self, id: int, timeout: float | None) -> None:
         self.pending[id] = timeout
-        if self.deadlines.checked(timeout) != self.deadlines.usual or not self.deadlines.watching:
+        if not self.deadlines.watching or timeout != self.deadlines.usual:
+            self.deadlines.check(timeout)
             self.deadlines.add(id, timeout)
 
     def answer(self, id: int) -> None:
@@ -198,9 +207,18 @@ def test_more_time_for_requests_that_do_not_wait_leaves_nothing_behind(requests:
 
 
 def test_nan_is_no_timeout(requests: Requests) -> None:
-    with pytest.raises(InvalidValueError) as caught:
-        requests.deadlines.due(float("nan"))
-    assert caught.value.code == "timeout"
+    for call in (requests.deadlines.due, requests.deadlines.check):
+        with pytest.raises(InvalidValueError) as caught:
+            call(float("nan"))
+        assert caught.value.code == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error"), [("5", TypeError), (10**400, OverflowError), (-(10**400), OverflowError)]
+)
+def test_what_no_clock_can_count_is_no_timeout(requests: Requests, timeout: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        requests.deadlines.check(timeout)
 
 
 def test_a_timer_that_fires_early_is_set_again(requests: Requests) -> None:
@@ -363,6 +381,30 @@ def test_a_usual_timeout_of_no_time_at_all(usual: float) -> None:
     requests.loop.advance(0)
     assert requests.expired == [(1, 100.0), (2, 100.0)]
     assert requests.loop.armed == [105.0]
+
+
+@pytest.mark.parametrize("usual", [float("-inf"), -1, 0, 1e-18, 0.001, 0.0639])
+def test_no_ticks_for_a_usual_timeout_that_is_too_short_for_them(usual: float) -> None:
+    """A clock may stand still (trio's ``MockClock``): a tick that is due at once would be due for ever."""
+    requests = Requests(usual, slow=True)
+    for id in (1, 2):
+        requests.send(id, usual)
+    requests.loop.advance(max(usual, 0))
+    assert [id for id, _ in requests.expired] == [1, 2]
+    assert requests.loop.armed == []
+    assert not requests.deadlines.watching
+
+
+def test_ticks_end_when_those_who_waited_have_left() -> None:
+    requests = Requests(0.064, slow=True)
+    for id in (1, 2):
+        requests.send(id, 0.064)
+    requests.loop.advance(0.07)
+    assert {id for id, _ in requests.expired} == {1, 2}
+    assert requests.loop.armed != []
+    requests.pending.clear()
+    requests.loop.advance(0.001)
+    assert requests.loop.armed == []
 
 
 @pytest.mark.parametrize("usual", [None, float("inf")])

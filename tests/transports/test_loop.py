@@ -185,6 +185,47 @@ async def test_telling_may_end_the_wait_otherwise() -> None:
         assert await waiter == "otherwise"
 
 
+@pytest.mark.parametrize("debug", [False, True])
+async def test_a_waiter_on_asyncio_is_a_future_of_its_loop(
+    anyio_backend: tuple[str, dict[str, Any]], debug: bool
+) -> None:
+    async with running() as loop:
+        if on_trio(anyio_backend):
+            return
+        own = asyncio.get_running_loop()
+        before = own.get_debug()
+        own.set_debug(debug)
+        waiter = loop.waiter()
+        own.set_debug(before)
+        assert isinstance(waiter, asyncio.Future)
+        assert waiter.get_loop() is own
+        assert (getattr(waiter, "_source_traceback", None) is not None) is debug
+        waiter.cancel()
+
+
+async def test_an_event_loop_with_futures_of_its_own_makes_the_waiters(
+    anyio_backend: tuple[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Own(asyncio.Future[Any]):
+        pass
+
+    async with anyio.create_task_group() as tasks:
+        if not on_trio(anyio_backend):
+            own = asyncio.get_running_loop()
+
+            class Making:
+                """The running loop, but for the futures."""
+
+                def create_future(self) -> Own:
+                    return Own(loop=own)
+
+                def __getattr__(self, name: str) -> Any:
+                    return getattr(own, name)
+
+            monkeypatch.setattr(asyncio, "get_running_loop", Making)
+            assert type(AsyncioLoop(tasks).waiter()) is Own
+
+
 # ---------------------------------------------------------------------------------------- calls
 
 
@@ -212,6 +253,20 @@ async def test_timers_fire_in_the_order_of_their_times() -> None:
         await done.wait()
         assert fired == ["first", "second"]
         assert loop.time() >= now + 0.02
+
+
+async def test_no_timer_fires_early() -> None:
+    """Also on uvloop, whose own count whole milliseconds. Read to the microsecond: the clocks are floats."""
+    async with running() as loop:
+        early: list[float] = []
+        done = anyio.Event()
+        start = loop.time()
+        for number in range(40):
+            when = start + 0.001 + number * 0.000_25
+            loop.call_at(when, lambda when=when: early.append(when) if loop.time() < when - 1e-6 else None)  # type: ignore[misc]
+        loop.call_at(start + 0.02, done.set)
+        await done.wait()
+        assert early == []
 
 
 async def test_a_timer_whose_time_is_over_fires_in_a_later_turn() -> None:
