@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 
 from benchmarks import meter
-from benchmarks.contenders import core, floor, program, tool_calls
+from benchmarks.contenders import blocking, core, floor, program, tool_calls
 from benchmarks.drive import WrongAnswerError, drive
 from benchmarks.meter import Meter, only_child, percentiles, processor_seconds
 from benchmarks.service import Service
@@ -54,6 +54,19 @@ class Late(Peer):
         return {**result, "seq": 0, "data": ""} if self.answers > 2 else result
 
 
+class Subtle(Late):
+    """The same, but wrong only to who looks at the whole answer."""
+
+    async def request(self, method: str, params: Any) -> Any:
+        await super().request(method, params)
+        return altered(params) if self.answers > 2 else params
+
+
+def altered(params: dict[str, Any]) -> dict[str, Any]:
+    name = "data" if "data" in params else "text"
+    return {**params, name: params[name][::-1]}
+
+
 class Lossy(Peer):
     async def notify(self, method: str, params: Any) -> None:
         self.service.count({**params, "seq": 0})
@@ -70,11 +83,27 @@ async def test_right_answers_give_figures(scenario: str) -> None:
     assert figures["per_second"] > 0
 
 
-@pytest.mark.parametrize("kind", [Forgetful, Late])
+@pytest.mark.parametrize("kind", [Forgetful, Late, Subtle])
 @pytest.mark.parametrize("scenario", ["A", "D1"])
 async def test_a_wrong_answer_gives_none(kind: type[Peer], scenario: str) -> None:
     with pytest.raises(WrongAnswerError):
         await drive(kind(), order(scenario))
+
+
+@pytest.mark.parametrize("scenario", ["A", "D1"])
+def test_a_wrong_answer_gives_none_without_an_event_loop_either(scenario: str) -> None:
+    class Client(blocking._Client):
+        asked = 0
+
+        def call(self, method: str, params: Any) -> Any:
+            self.asked += 1
+            return altered(params) if self.asked > (scenario == "D1") else params
+
+        def echoes(self, width: int, seconds: float) -> list[int]:
+            return [1000]
+
+    with pytest.raises(WrongAnswerError):
+        blocking._measure(Client(0, 0), order(scenario), os.getpid())
 
 
 async def test_a_wrong_answer_among_many_gives_none() -> None:

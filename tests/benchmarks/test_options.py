@@ -57,6 +57,7 @@ def test_quick_runs_what_the_targets_of_its_scenarios_judge() -> None:
         ["--loop", "twisted"],
         ["--rounds", "0"],
         ["--rounds", "many"],
+        ["--seconds", "0"],
         ["--seconds", "-1"],
         ["--seconds", "nan"],
         ["--seconds", "long"],

@@ -138,6 +138,7 @@ def test_a_few_messages_through_real_processes(label: str, scenario: str, link: 
     """Right answers and right counts, whatever the time they take; a wrong one would be an error."""
     sample = run_once(_run(label, scenario, link))
     assert sample.error == ""
+    assert sample.figures.get("drained", 1) == 1, "what waited for a stalled reader did not arrive"
     assert all(value >= 0 for name, value in sample.figures.items() if name != "added_us")
 
 
