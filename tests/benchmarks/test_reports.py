@@ -93,7 +93,9 @@ def test_the_plot_is_well_formed_and_has_a_bar_for_each_row() -> None:
     texts = ["".join(node.itertext()) for node in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "ours & theirs" in texts
     assert {row.contender for row in ROWS} <= set(texts)
-    assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) == 1 + len(ROWS)
+    of_latency = [row for row in ROWS if row.scenario == "E"]
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) == 1 + len(ROWS) + len(of_latency)
+    assert {"E, ws", "E, ws: latency", "600"} <= set(texts)
 
 
 def test_a_plot_of_nothing_is_a_picture_too() -> None:
