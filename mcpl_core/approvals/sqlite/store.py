@@ -158,7 +158,7 @@ class SqliteApprovalStore:
         return fresh
 
     def _open_for_writing(self, fresh: bool) -> None:
-        if not fresh and not os.access(self._path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        if not fresh and not self._may_write():
             # SQLite would open it for reading, and make a log of ours that keeps the owner out.
             raise sqlite3.OperationalError(_MEANINGS[sqlite3.SQLITE_READONLY][0])
         if fresh:
@@ -268,11 +268,13 @@ class SqliteApprovalStore:
         for _ in range(_TRIES):
             before, still = self._state()
             try:
+                self._check_log()
                 self._guard(self._connect, "mode=ro&immutable=1" if still else "mode=ro")
                 found = self._transact("BEGIN", work)
-            except Exception:
-                # A file that was written meanwhile may have looked like anything.
-                if not still or self._state()[0] == before:
+            except Exception as exc:
+                # A file that was written meanwhile may have looked like anything, and its log may be gone.
+                torn = still or isinstance(exc, ApprovalStorageError)
+                if not torn or self._state()[0] == before:
                     raise
             else:
                 if not still or self._state()[0] == before:
@@ -286,14 +288,23 @@ class SqliteApprovalStore:
         try:
             file = self._path.stat()
             # The order matters: what leaves the log after this look changes the file after that one.
-            still = not any(map(_holds_something, self._logs()))
+            still = not any(_holds_something(self._beside(suffix)) for suffix in ("-wal", "-journal"))
         except OSError as exc:
             raise ApprovalStorageError(f"the file of the store is gone: {exc}") from exc
         return (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns), still
 
-    def _logs(self) -> list[str]:
+    def _check_log(self) -> None:
+        """Refuses to read a log without its index where that would be made by, and belong to, who may not write."""
+        log, index = self._beside("-wal"), self._beside("-shm")
+        if _holds_something(log) and not os.path.exists(index) and not self._may_write():
+            raise ApprovalStorageError(f"the store failed: {_MEANINGS[sqlite3.SQLITE_CANTOPEN][True]}")
+
+    def _may_write(self) -> bool:
+        return os.access(self._path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+    def _beside(self, suffix: str) -> str:
         # SQLite has them beside the file that a symbolic link leads to.
-        return [f"{os.path.realpath(self._path)}{suffix}" for suffix in ("-wal", "-journal")]
+        return f"{os.path.realpath(self._path)}{suffix}"
 
     def _transact(self, begin: str, work: Callable[[], R]) -> R:
         # What an earlier one could not undo binds none.

@@ -423,6 +423,10 @@ async def test_a_log_that_cannot_be_read_is_not_passed_over(shared: Path) -> Non
         async with SqliteApprovalStore(shared) as writer:
             await writer.write(lambda tx: tx.save_run(RUN))
             with _left_behind(shared, "-wal") as path:
+                # Where it could be made it would be the reader's, and keep the owner out.
+                with _reader(path, folder=0o777):
+                    await _refused(SqliteApprovalStore(path, read_only=True))
+                assert sorted(os.listdir(path.parent)) == ["approvals.db", "approvals.db-wal"]
                 with _reader(path):
                     await _refused(SqliteApprovalStore(path, read_only=True))
                     if os.getuid() == 0:
@@ -483,6 +487,61 @@ async def test_a_file_that_changes_while_it_is_read_is_read_again(path: Path, fa
             # What it says of a file that stands still is the answer.
             with pytest.raises(KeyError):
                 await store.read(lambda tx: os.environ["no such variable"])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_log_that_is_gone_before_it_is_opened(
+    path: Path, leaves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one who wrote put it into the file, and where nobody may make one there is nothing to open."""
+    later, fails = replace(RUN, status="failed"), 0
+    with anyio.fail_after(LIMIT):
+        await _saved(path)
+        async with SqliteApprovalStore(path, read_only=True) as store:
+            writer = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            writer.execute("UPDATE mcpl_runs SET status = 'failed', body = replace(body, 'running', 'failed')")
+            connect = store._connect
+
+            def late(how: str) -> None:
+                nonlocal fails
+                if "immutable" in how:
+                    return connect(how)
+                fails += 1
+                if leaves:
+                    writer.close()
+                raise sqlite3.OperationalError("unable to open database file")
+
+            monkeypatch.setattr(store, "_connect", late)
+            if leaves:
+                assert await store.read(lambda tx: tx.run("run")) == later
+            else:
+                with pytest.raises(ApprovalStorageError):
+                    await store.read(lambda tx: tx.run("run"))
+            assert fails == 1
+            writer.close()
+
+
+@pytest.mark.anyio
+async def test_what_is_refused_beside_a_host_that_writes_is_not_asked_again(path: Path) -> None:
+    looks = 0
+
+    def look(tx: Transaction) -> None:
+        nonlocal looks
+        looks += 1
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("PRAGMA user_version = 1")
+        other.execute("PRAGMA wal_checkpoint(FULL)")
+        other.close()
+        raise ApprovalError("approval_not_found")
+
+    with anyio.fail_after(LIMIT):
+        async with SqliteApprovalStore(path) as writer:
+            await writer.write(lambda tx: tx.save_run(RUN))
+            async with SqliteApprovalStore(path, read_only=True) as store:
+                with pytest.raises(ApprovalError):
+                    await store.read(look)
+        assert looks == 1
 
 
 def _write_and_leave(path: Path, run: Run) -> None:
