@@ -133,7 +133,8 @@ async def test_a_column_without_a_value(database: Database, column: str) -> None
             database.execute(_APPROVAL.format(f"{column} = NULL"))
             assert len(await host.gateway.list()) == 3
             assert [row.id for row in told] == [BAD]
-            assert (await host.gateway.diagnose()).statuses["pending"] in (3, 4)
+            found = await host.gateway.diagnose()
+            assert (found.damaged, found.statuses["pending"]) == (1, 3 if column == "status" else 4)
             await _others_are_left(host, records, told)
 
 
@@ -202,6 +203,20 @@ async def test_a_story_with_gaps_goes_on(database: Database, damage: str) -> Non
             host.clock.now += LIFE
             assert await host.gateway.expire() == (BAD,)
             assert await host.kinds(record) == [*before[-1 if "DELETE" in damage else 0 :], "expired"]
+
+
+@pytest.mark.anyio
+async def test_a_place_that_nothing_can_follow(database: Database) -> None:
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            host = Host(store)
+            run, lease = await host.ready("b")
+            record = await host.propose(run, lease)
+            await host.decide(record)
+            database.execute(f"UPDATE mcpl_approval_events SET position = {2**63 - 1} WHERE position = 2")
+            host.clock.now += LIFE
+            assert await host.gateway.expire() == (BAD,)
+            assert await host.kinds(record) == ["proposed", "expired", "approved"]
 
 
 @pytest.mark.anyio
