@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import io
 import math
-import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -123,9 +122,6 @@ class AsyncioOutput(Output):
         self._written = -math.inf
         self._transport: Any = None
         self._put: Callable[[bytes], None] = self._drop
-        self._descriptor = -1
-        #: The transport may hold what its size does not count: uvloop's does until the end of the turn.
-        self._queued = False
         #: Messages are joined: this turn has had its write, or the sink is being fed.
         self._joining = False
         self._held = False
@@ -148,30 +144,6 @@ class AsyncioOutput(Output):
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         self._put = transport.write
-        if isinstance(self._carrier, io.FileIO):
-            self._descriptor = self._carrier.fileno()
-            self._put = self._put_straight
-
-    def _put_straight(self, data: bytes) -> None:
-        """Writes into a pipe without its transport, while that holds nothing back: uvloop's would write at the end of
-        the turn, and the peer wait until then."""
-        rest: bytes | memoryview = data
-        if not self._queued and not self._transport.get_write_buffer_size():
-            try:
-                written = os.write(self._descriptor, data)
-            except OSError:
-                written = 0  # it is full, or broken: the transport will see that, too
-            if written == len(data):
-                return
-            rest = memoryview(data)[written:]
-        self._transport.write(rest)
-        if not self._queued:
-            self._queued = True
-            # The next call may still come before the end of this turn; the one after it does not.
-            self._call_soon(self._call_soon, self._unqueue)
-
-    def _unqueue(self) -> None:
-        self._queued = False
 
     def write(self, message: bytes) -> None:
         if len(message) > _JOIN_LIMIT:
