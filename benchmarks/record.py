@@ -38,12 +38,14 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def machine() -> dict[str, str]:
-    """This machine's kind, and the versions of what takes part. Nothing that names it."""
+    """This machine's kind, how busy it is, and the versions of what takes part. Nothing that names it."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     facts = {
         "kind": f"{platform.system()} on {platform.machine()}, {cores} cores",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
     }
+    if hasattr(os, "getloadavg"):
+        facts["load"] = f"{os.getloadavg()[0]:.1f}"
     if node := shutil.which("node"):
         facts["node"] = subprocess.run([node, "--version"], capture_output=True, text=True).stdout.strip()
     for name in _DISTRIBUTIONS:

@@ -152,7 +152,9 @@ def test_what_stands_in_a_file_is_kept_until_there_is_something_else(tmp_path: P
     assert (old.read_text(), new.exists()) == ("[]", False)
 
 
-def test_the_machine_is_a_kind_and_not_a_name() -> None:
+def test_the_machine_is_a_kind_and_not_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (3.25, 2.0, 1.0), raising=False)
     facts = machine()
     assert {"kind", "python", "msgspec"} <= facts.keys()
+    assert facts["load"] == "3.2"
     assert "cores" in facts["kind"]
