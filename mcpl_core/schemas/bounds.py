@@ -10,9 +10,9 @@ recursive schema is as large as the values it meets, and those have bounds of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..errors import InvalidValueError
 from ..manifest import canonical_bytes
@@ -20,7 +20,7 @@ from ..trees import at_place
 from .errors import SchemaError, SchemaTooLargeError, SchemaViolation
 from .references import References, Schema, subschemas
 
-__all__ = ("SchemaLimits", "check_bounds", "check_value", "count_expansions")
+__all__ = ("Measure", "SchemaLimits", "check_bounds", "check_value", "count_expansions", "groups")
 
 #: Of one value. So many come over no wire, but a value that holds itself twice has more of them on each level.
 _MOST_CONTAINERS: Final = 2_000_000
@@ -38,6 +38,7 @@ class SchemaLimits:
         max_filled: values that one call of ``fill`` may add.
         max_value_depth: levels of objects and arrays of a value.
         max_backtracking_text: characters of a value that is checked with patterns that may backtrack.
+        max_work: schemas that apply to a value, summed up over all values in the value that is checked (``work``).
 
     Raises:
         InvalidValueError: a limit below one (``limit``).
@@ -50,6 +51,7 @@ class SchemaLimits:
     max_filled: int = 100_000
     max_value_depth: int = 256
     max_backtracking_text: int = 65_536
+    max_work: int = 200_000_000
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -96,26 +98,40 @@ def _check_shape(schema: Schema, limits: SchemaLimits) -> None:
         level = below
 
 
-def check_value(value: Any, limits: SchemaLimits, *, text: bool = False) -> None:
-    """Checks the depth of a value, and with ``text`` how much text it has, names of members included.
+class Measure(NamedTuple):
+    """What a value measures.
+
+    Attributes:
+        values: it and all values in it.
+        depth: levels of objects and arrays.
+    """
+
+    values: int
+    depth: int
+
+
+def check_value(value: Any, limits: SchemaLimits, *, text: bool = False) -> Measure:
+    """Measures a value, and checks its depth, and with ``text`` how much text it has, names of members included.
 
     Raises:
         SchemaViolation: it is over ``max_value_depth`` (``keyword`` is empty), or over ``max_backtracking_text``
             (``pattern``).
     """
     level = [value]
-    characters = containers = depth = 0
+    characters = containers = depth = values = 0
     while level:
-        depth += 1
+        values += len(level)
         if text:
             characters += sum(len(member) for member in level if isinstance(member, str))
         level = [member for member in level if isinstance(member, dict | list | tuple)]
         containers += len(level)
+        depth += bool(level)
         if level and depth > limits.max_value_depth or containers > _MOST_CONTAINERS:
             raise SchemaViolation((), "", f"nests more than {limits.max_value_depth} levels deep")
         level = [*_members(level, text)]
     if characters > limits.max_backtracking_text:
         raise SchemaViolation((), "pattern", "has more text than the patterns of its schema may be run on")
+    return Measure(values, depth)
 
 
 def _members(level: list[Any], text: bool) -> Iterator[Any]:
@@ -135,7 +151,7 @@ def count_expansions(references: References, limits: SchemaLimits) -> int:
         SchemaTooLargeError: more than ``max_expansions``.
     """
     graph = _reference_graph(references)
-    group, order = _groups(graph)
+    group, order = groups(graph)
     costs: list[int] = []
     for number, members in enumerate(order):
         # Groups come in an order in which everything that one leads to stands before it.
@@ -172,7 +188,7 @@ def _reference_graph(references: References) -> dict[int, list[int]]:
     return graph
 
 
-def _groups(graph: dict[int, list[int]]) -> tuple[dict[int, int], list[list[int]]]:
+def groups(graph: Mapping[int, Sequence[int]]) -> tuple[dict[int, int], list[list[int]]]:
     """The groups of what leads back to itself (Tarjan's strongly connected components), without recursion.
 
     Returns:

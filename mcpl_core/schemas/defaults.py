@@ -13,7 +13,7 @@ own, then the one its ``$ref`` leads to, then those of ``allOf`` in order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ..manifest import copy_tree
 from ..trees import at_steps
@@ -22,6 +22,9 @@ from .errors import SchemaError, SchemaViolation
 from .references import DRAFT_2020, References
 
 __all__ = ("Defaults",)
+
+#: How much longer than a check by the library it takes to look at one value for one schema here.
+_STEP: Final = 500
 
 _Object: TypeAlias = dict[str, Any]
 
@@ -104,12 +107,12 @@ class Defaults:
         return [] if self._silenced(schema) else _list(schema, self._tuples)
 
     def members(self, schema: _Object, value: Any) -> Iterator[tuple[Any, Any]]:
-        """The steps to members and elements that ``value`` has, each with a schema that applies to it."""
+        """The steps to members and elements that ``value`` has, each with a schema that applies to it and is useful."""
         if isinstance(value, dict):
-            yield from ((name, sub) for name, sub in self._properties(schema) if name in value)
+            yield from ((name, sub) for name, sub in self._properties(schema) if name in value and self.useful(sub))
             return
         prefix = self.prefix(schema)
-        yield from enumerate(prefix[: len(value)])
+        yield from ((index, sub) for index, sub in enumerate(prefix[: len(value)]) if self.useful(sub))
         rest = schema.get("items")
         if isinstance(rest, dict) and self.useful(rest) and not self._silenced(schema):
             yield from ((index, rest) for index in range(len(prefix), len(value)))
@@ -175,6 +178,7 @@ class _Filling:
     def __init__(self, defaults: Defaults, limits: SchemaLimits) -> None:
         self._defaults = defaults
         self._budget = limits.max_filled
+        self._steps = limits.max_work // _STEP
         self._deepest = limits.max_value_depth
         #: The holders of the defaults that are being filled right now.
         self._open: set[int] = set()
@@ -188,6 +192,9 @@ class _Filling:
         filled, holders = self._complete(parts, value)
         for part in parts:
             for step, sub in self._defaults.members(part, filled):
+                self._steps -= 1
+                if self._steps < 0:
+                    raise _Unfillable("it is too large for what its defaults would look at")
                 opened = holders.get(step)
                 self._open.add(opened) if opened else None
                 member = self.fill(sub, filled[step], depth + 1)

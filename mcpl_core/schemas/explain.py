@@ -32,6 +32,8 @@ _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _HOPS: Final = 32
 #: For one value.
 _VERDICTS: Final = 200_000
+#: Values that are looked at for all verdicts on one value, as often as they are.
+_LOOKS: Final = 200_000_000
 
 
 class Judge(Protocol):
@@ -50,9 +52,30 @@ class Judge(Protocol):
         ...
 
 
-def explain(references: References, judge: Judge, value: Any) -> SchemaViolation:
-    """The violation of a value that the whole schema refuses."""
-    return _Search(references, _Bounded(judge)).run(value)
+def explain(references: References, judge: Judge, value: Any, looks: int = _LOOKS) -> SchemaViolation:
+    """The violation of a value that the whole schema refuses.
+
+    Args:
+        looks: at how many values the verdicts may look, each as often as they do.
+    """
+    return _Search(references, _Bounded(judge, _sizes(value), looks)).run(value)
+
+
+def _sizes(value: Any) -> dict[int, int]:
+    """The containers in a value, by identity -> how many values are in each, itself included."""
+    sizes: dict[int, int] = {}
+    unfinished = [(value, False)]
+    while unfinished:
+        container, counted = unfinished.pop()
+        if not isinstance(container, dict | list | tuple) or (not counted and id(container) in sizes):
+            continue
+        members = container.values() if isinstance(container, dict) else container
+        if counted:
+            sizes[id(container)] = 1 + sum(sizes.get(id(member), 1) for member in members)
+        else:
+            unfinished.append((container, True))
+            unfinished += [(member, False) for member in members]
+    return sizes
 
 
 class _Spent(Exception):
@@ -60,26 +83,30 @@ class _Spent(Exception):
 
 
 class _Bounded:
-    """A judge that gives so many verdicts and no more: finding the place must not cost much more than the check."""
+    """A judge that gives so many verdicts, on values of so many values, and no more: finding the place must not cost
+    much more than the check."""
 
-    def __init__(self, judge: Judge, verdicts: int = _VERDICTS) -> None:
+    def __init__(self, judge: Judge, sizes: dict[int, int], looks: int, verdicts: int = _VERDICTS) -> None:
         self._judge = judge
+        self._sizes = sizes
+        self._looks = looks
         self._left = verdicts
 
-    def _spend(self) -> Judge:
+    def _spend(self, value: Any) -> Judge:
         self._left -= 1
-        if self._left < 0:
+        self._looks -= self._sizes.get(id(value), 1)
+        if self._left < 0 or self._looks < 0:
             raise _Spent
         return self._judge
 
     def fits(self, steps: Steps, value: Any) -> bool:
-        return self._spend().fits(steps, value)
+        return self._spend(value).fits(steps, value)
 
     def meets(self, keywords: _Object, value: Any) -> bool:
-        return self._spend().meets(keywords, value)
+        return self._spend(value).meets(keywords, value)
 
     def matches(self, pattern: str, name: str) -> bool:
-        return self._spend().matches(pattern, name)
+        return self._spend(name).matches(pattern, name)
 
 
 class _Turn(NamedTuple):

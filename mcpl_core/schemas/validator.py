@@ -12,9 +12,8 @@ validator is constructed.
   back-references, runs on an engine that backtracks: with a bound on its steps, and only on values with no more text
   than ``max_backtracking_text``; a match that is not found within them counts as none. ``backtracking=False`` refuses
   such schemas instead.
-- A check takes time in proportion to the values times the references that apply to each, of which there may be
-  ``max_expansions``: where both schema and values come from elsewhere and large values are let in, that limit is to be
-  lowered.
+- A check takes time in proportion to the values times the schemas that apply to each. The most that may be is known
+  before it begins, and a value for which it is over ``max_work`` is not checked (``work``).
 - Lone surrogates, which JSON can carry and Unicode text cannot, are read as U+FFFD.
 """
 
@@ -30,9 +29,10 @@ from ..manifest import copy_tree
 from ..trees import at_steps, json_pointer
 from .bounds import SchemaLimits, check_bounds, check_value, count_expansions
 from .defaults import Defaults
-from .errors import SchemaError, SchemaLibraryMissingError, SchemaViolation
+from .errors import SchemaError, SchemaLibraryMissingError, SchemaTooLargeError, SchemaViolation
 from .explain import explain
 from .references import References, Schema, Steps
+from .work import Width
 
 __all__ = ("Checker", "SchemaValidator", "ValidatorFactory", "refuse_retrieval")
 
@@ -89,6 +89,9 @@ class SchemaValidator:
         self._limits = limits
         self._references = References(copy_tree(schema) if isinstance(schema, dict) else schema)
         count_expansions(self._references, limits)
+        self._width = Width(self._references)
+        if self._width.at(0) > limits.max_work:
+            raise SchemaTooLargeError("max_work", limits.max_work)
         self._judge = _Judge(library, self._references, formats)
         self._judge.compile(backtracking)
         self._defaults = Defaults(self._references, limits) if defaults else None
@@ -112,14 +115,17 @@ class SchemaValidator:
         """Checks a plain JSON value, as far as the schema looks into it.
 
         Raises:
-            SchemaViolation: it does not fit, is no JSON, nests deeper than ``max_value_depth``, or has more text than
-                the schema's patterns may be run on.
+            SchemaViolation: it does not fit, is no JSON, nests deeper than ``max_value_depth``, has more text than the
+                schema's patterns may be run on, or its check may be more than ``max_work``.
         """
-        check_value(value, self._limits, text=self._judge.backtracking)
+        measure = check_value(value, self._limits, text=self._judge.backtracking)
+        width = self._width.at(measure.depth)
+        if measure.values * width > self._limits.max_work:
+            raise SchemaViolation((), "", "is too large for what its schema would look at")
         try:
             if self._judge.fits((), value):
                 return
-            violation = explain(self._references, self._judge, value)
+            violation = explain(self._references, self._judge, value, self._limits.max_work // width)
         except ValueError:
             violation = SchemaViolation((), "", "is no JSON value")
         raise violation
