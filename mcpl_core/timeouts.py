@@ -82,7 +82,7 @@ class Deadlines:
         #: Where it is too short for ticks, equal to no timeout at all.
         self.usual = usual if usual is None or usual >= _SHORTEST else math.nan
         #: Requests of the usual timeout are watched as they are; a first one after a while must be added.
-        self.watching = usual is None or usual == math.inf
+        self.watching = usual is None
         #: When, and the last id that was sent by then; the oldest first.
         self._marks: deque[tuple[float, int]] = deque()
         self._tick_at = math.inf
@@ -192,9 +192,9 @@ class Deadlines:
         usual = self.usual or 0.0
         marks.append((now, next(reversed(pending))))
         last = 0
-        while marks and marks[0][0] + usual <= now:
+        while marks[0][0] + usual <= now:
             _, last = marks.popleft()
-        self._tick_at = min(now + self._tick_length, marks[0][0] + usual) if marks else now
+        self._tick_at = min(now + self._tick_length, marks[0][0] + usual)
         for id in list(takewhile(lambda id: id <= last, pending)) if last else ():
             if id in pending and id not in others:
                 self._come_up(id, now, usual)

@@ -30,6 +30,7 @@ from mcpl_core.errors import (
     TransportError,
     UnencodableError,
 )
+from mcpl_core.outlet import TURN
 from mcpl_core.transports.memory import ScriptedTransport
 from mcpl_core.wire.messages import Notification, Request
 from mcpl_core.wire.peer import Trigger
@@ -268,6 +269,7 @@ async def test_what_cannot_be_sent_leaves_nothing_behind(params: Any, error: typ
     ("default", "arguments", "expected"),
     [
         (0.01, {}, 0.01),
+        (0.064, {}, 0.064),
         (100, {"timeout": 0.01}, 0.01),
         (None, {"timeout": 0.01}, 0.01),
         (100, {"timeout": 0}, 0),
@@ -283,6 +285,7 @@ async def test_no_answer_in_time(default: float | None, arguments: dict[str, Any
         assert (error.code, error.outcome, error.method, error.timeout) == (
             -32000, "no-response", "slow/method", expected,
         )  # fmt: skip
+        assert (error.__cause__, error.__suppress_context__) == (None, True)
         request, notice = side.sent()
         assert request["method"] == "slow/method"
         assert notice["method"] == "notifications/cancelled"
@@ -735,6 +738,26 @@ async def test_notifications() -> None:
             {"jsonrpc": "2.0", "method": "b", "params": {"x": 1}},
             {"jsonrpc": "2.0", "method": "c", "params": []},
         ]
+
+
+async def test_who_sends_on_and_on_gives_others_their_turn() -> None:
+    async with side_of() as side, anyio.create_task_group() as tasks:
+        others = 0
+
+        async def other() -> None:
+            nonlocal others
+            while True:
+                others += 1
+                await checkpoint()
+
+        tasks.start_soon(other)
+        await turns(1)
+        before, sent = others, side.connection.stats.sent
+        for _ in range(10 * TURN):
+            await side.connection.send_notification("n")
+        assert others - before >= 8
+        assert side.connection.stats.sent - sent == 10 * TURN
+        tasks.cancel_scope.cancel()
 
 
 async def test_raw_params_are_sent_as_they_are() -> None:

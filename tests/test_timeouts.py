@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, cast
 
 import pytest
@@ -167,6 +168,7 @@ def test_a_request_may_be_given_more_time(requests: Requests) -> None:
     assert requests.expired == [(2, 106.0)]
     requests.loop.advance(20)
     assert requests.expired == [(2, 106.0), (1, 120.0)]
+    assert not requests.deadlines._extended
 
 
 def test_and_more_again(requests: Requests) -> None:
@@ -186,6 +188,13 @@ def test_never_less_time(requests: Requests) -> None:
     requests.loop.advance(4)
     assert requests.expired == []
     requests.loop.advance(1)
+    assert requests.expired == [(1, 105.0)]
+
+
+def test_more_time_is_only_for_those_that_wait_already(requests: Requests) -> None:
+    requests.deadlines.extend(1, 200.0)
+    requests.send(1, 5)
+    requests.loop.advance(5)
     assert requests.expired == [(1, 105.0)]
 
 
@@ -214,7 +223,9 @@ def test_nan_is_no_timeout(requests: Requests) -> None:
 
 
 @pytest.mark.parametrize(
-    ("timeout", "error"), [("5", TypeError), (10**400, OverflowError), (-(10**400), OverflowError)]
+    ("timeout", "error"),
+    [("5", TypeError), (Decimal(5), TypeError), (10**400, OverflowError), (-(10**400), OverflowError)],
+    ids=["a text", "a decimal", "too late", "too early"],
 )
 def test_what_no_clock_can_count_is_no_timeout(requests: Requests, timeout: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
@@ -231,12 +242,18 @@ def test_a_timer_that_fires_early_is_set_again(requests: Requests) -> None:
     assert requests.expired == [(1, 105.0)]
 
 
-def test_closing_stops_the_timer_and_forgets_everything(requests: Requests) -> None:
-    requests.deadlines.close()
+def test_closing_stops_the_timer_and_forgets_everything() -> None:
+    requests = Requests(64)
+    deadlines = requests.deadlines
+    deadlines.close()
     requests.send(1, 5)
-    requests.deadlines.close()
+    requests.send(2, 64)
+    requests.loop.advance(2)
+    assert deadlines._marks
+    deadlines.close()
     assert requests.loop.armed == []
-    requests.loop.advance(10)
+    assert not (deadlines._heap or deadlines._others or deadlines._marks)
+    requests.loop.advance(100)
     assert requests.expired == []
 
 
@@ -253,7 +270,7 @@ def test_expiring_may_close(requests: Requests, usual: float | None) -> None:
     requests.deadlines = deadlines
     requests.send(1, 5)
     requests.send(2, 5)
-    requests.loop.advance(6)
+    requests.loop.advance(5 + 5 / TICKS)
     assert [id for id, _ in requests.expired] == [1]
     assert requests.loop.armed == []
 
@@ -268,6 +285,20 @@ def test_answered_requests_do_not_pile_up(requests: Requests) -> None:
     assert requests.loop.made == 1
     requests.loop.advance(30)
     assert requests.expired == [(-1, 130.0)]
+
+
+def test_those_that_stay_keep_their_order(requests: Requests) -> None:
+    """When the answered ones are thrown out."""
+    for id in range(300):
+        requests.send(id, 10 + id * 37 % 300)
+    kept = [id for id in range(300) if id % 7 == 0]
+    for id in range(300):
+        if id not in kept:
+            requests.answer(id)
+    requests.send(300, 1000)
+    assert len(requests.deadlines._heap) == len(kept) + 1
+    requests.loop.advance(500)
+    assert requests.expired == [(id, 110.0 + id * 37 % 300) for id in sorted(kept, key=lambda id: id * 37 % 300)]
 
 
 def test_nor_with_many_in_flight(requests: Requests) -> None:
@@ -298,6 +329,17 @@ def test_requests_of_the_usual_timeout_need_no_entries() -> None:
     assert requests.expired == [(id, 165.0) for id in range(1, 1000)]
 
 
+def test_to_add_one_more_while_they_are_watched_changes_nothing() -> None:
+    requests = Requests(64)
+    requests.send(1, 64)
+    requests.loop.advance(0.5)
+    requests.pending[2] = 64
+    requests.deadlines.add(2, 64)
+    assert requests.loop.armed == [101.0]
+    requests.loop.advance(65)
+    assert requests.expired == [(1, 165.0), (2, 165.0)]
+
+
 def test_they_expire_in_the_tick_after_they_are_due_at_the_latest() -> None:
     requests = Requests(64)
     for id in range(1, 20):
@@ -307,6 +349,16 @@ def test_they_expire_in_the_tick_after_they_are_due_at_the_latest() -> None:
     assert [id for id, _ in requests.expired] == list(range(1, 20))
     for id, when in requests.expired:
         assert 0 <= when - (100 + (id - 1) * 0.3 + 64) <= 1
+
+
+def test_ticks_that_come_late_make_nothing_else_late() -> None:
+    requests = Requests(64)
+    requests.send(1, 64)
+    for late in (101.5, 103.0):
+        requests.loop.now = late
+        requests.loop.advance(0)
+    requests.loop.advance(100)
+    assert requests.expired == [(1, 165.5)]
 
 
 def test_without_such_requests_there_is_no_tick() -> None:
