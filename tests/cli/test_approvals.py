@@ -332,6 +332,10 @@ def test_a_damaged_approval_is_said_beside_the_others(command: Command, tmp_path
         assert "approval_record_conflict" in refused and "no JSON" in refused and "hunter2" not in refused
     command("decide", *_decision(records["a"]))
     assert bad in command("decide", *_decision(records["b"]), status=1)
+    database.execute("UPDATE mcpl_runs SET body = '{}' WHERE run_id = 'c'")
+    out, err = command.damaged("list", "--json")
+    assert [row["approvalId"] for row in json.loads(out)] == [records["a"].approval_id]
+    assert {line.split(": ")[2] for line in err} == {bad, records["c"].approval_id}
 
 
 @pytest.mark.parametrize(
@@ -373,6 +377,7 @@ def test_looking_needs_no_right_to_write(command: Command, tmp_path: Path) -> No
     other.execute("BEGIN IMMEDIATE")
     other.execute("DELETE FROM mcpl_approvals")
     assert record.approval_id in command("list")
+    assert record.approval_id in command("show", record.approval_id)
     assert json.loads(command("diagnose"))["statuses"]["pending"] == 1
     other.close()
     os.rename(command.store, tmp_path / "moved.db")

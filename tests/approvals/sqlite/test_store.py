@@ -8,7 +8,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import anyio
 import pytest
 
 from mcpl_core.approvals import ApprovalError, ApprovalStorageError, Run, SqliteApprovalStore, Transaction
+from mcpl_core.approvals.sqlite.store import _MEANINGS
 from mcpl_core.errors import InvalidValueError
 from tests.approvals.world import Host
 
@@ -36,10 +37,11 @@ def no_database(tmp_path: Path) -> Path:
     return made
 
 
-async def _refused(store: SqliteApprovalStore) -> None:
-    with pytest.raises(ApprovalStorageError):
+async def _refused(store: SqliteApprovalStore) -> str:
+    with pytest.raises(ApprovalStorageError) as caught:
         async with store:
             pytest.fail("it was opened")
+    return caught.value.detail
 
 
 @pytest.mark.anyio
@@ -354,7 +356,7 @@ async def test_whoever_may_only_read_does_not_write(shared: Path, folder: int) -
     with anyio.fail_after(LIMIT):
         await _saved(shared)
         with _reader(shared, folder=folder):
-            await _refused(SqliteApprovalStore(shared))
+            assert (await _refused(SqliteApprovalStore(shared))).endswith(_MEANINGS[sqlite3.SQLITE_READONLY][0])
         assert os.listdir(shared.parent) == ["approvals.db"]
         with _reader(shared, folder=0o555):
             await _refused(SqliteApprovalStore(shared.with_name("other.db")))
@@ -428,7 +430,8 @@ async def test_a_log_that_cannot_be_read_is_not_passed_over(shared: Path) -> Non
                     await _refused(SqliteApprovalStore(path, read_only=True))
                 assert sorted(os.listdir(path.parent)) == ["approvals.db", "approvals.db-wal"]
                 with _reader(path):
-                    await _refused(SqliteApprovalStore(path, read_only=True))
+                    refusal = await _refused(SqliteApprovalStore(path, read_only=True))
+                    assert refusal.endswith(_MEANINGS[sqlite3.SQLITE_CANTOPEN][1])
                     if os.getuid() == 0:
                         os.seteuid(0)
                         os.chmod(f"{path}-wal", 0o600)
@@ -458,7 +461,8 @@ async def test_a_write_that_was_cut_off_is_not_seen_in_part(shared: Path) -> Non
         with _left_behind(shared, "-journal") as path:
             other.close()
             with _reader(path):
-                await _refused(SqliteApprovalStore(path, read_only=True))
+                refusal = await _refused(SqliteApprovalStore(path, read_only=True))
+                assert refusal.endswith(_MEANINGS[sqlite3.SQLITE_READONLY][1])
             for name in os.listdir(path.parent):
                 os.chmod(path.with_name(name), 0o644)
             async with SqliteApprovalStore(path) as store:
@@ -523,7 +527,9 @@ async def test_a_log_that_is_gone_before_it_is_opened(
 
 
 @pytest.mark.anyio
-async def test_what_is_refused_beside_a_host_that_writes_is_not_asked_again(path: Path) -> None:
+@pytest.mark.parametrize("refuses", [True, False])
+async def test_beside_a_host_that_writes_nothing_is_asked_again(path: Path, refuses: bool) -> None:
+    """The log keeps what is read as it was."""
     looks = 0
 
     def look(tx: Transaction) -> None:
@@ -533,13 +539,14 @@ async def test_what_is_refused_beside_a_host_that_writes_is_not_asked_again(path
         other.execute("PRAGMA user_version = 1")
         other.execute("PRAGMA wal_checkpoint(FULL)")
         other.close()
-        raise ApprovalError("approval_not_found")
+        if refuses:
+            raise ApprovalError("approval_not_found")
 
     with anyio.fail_after(LIMIT):
         async with SqliteApprovalStore(path) as writer:
             await writer.write(lambda tx: tx.save_run(RUN))
             async with SqliteApprovalStore(path, read_only=True) as store:
-                with pytest.raises(ApprovalError):
+                with pytest.raises(ApprovalError) if refuses else nullcontext():
                     await store.read(look)
         assert looks == 1
 
@@ -572,10 +579,16 @@ async def test_a_store_for_reading_refuses_to_write(path: Path) -> None:
         assert os.listdir(path.parent) == []
         await _saved(path)
         async with SqliteApprovalStore(path, read_only=True) as store:
-            with pytest.raises(ApprovalStorageError):
+            with pytest.raises(ApprovalStorageError) as writing:
                 await store.write(lambda tx: pytest.fail("it was begun"))
-            with pytest.raises(ApprovalStorageError):
+            with pytest.raises(ApprovalStorageError) as enabling:
                 await store.activate()
+            assert await store.read(lambda tx: tx.run("run")) == RUN
+            # It is open, and has nothing open.
+            assert store._database is None
+            with pytest.raises(ApprovalStorageError) as unopened:
+                await SqliteApprovalStore(path).write(lambda tx: pytest.fail("it was begun"))
+            assert writing.value.detail == enabling.value.detail != unopened.value.detail
             with pytest.raises(ApprovalStorageError):
                 await store.read(lambda tx: tx.save_run(RUN))
             with pytest.raises(ApprovalError) as caught:
@@ -587,9 +600,9 @@ async def test_a_store_for_reading_refuses_to_write(path: Path) -> None:
             await _saved(path)
             with pytest.raises(ApprovalStorageError):
                 await store.read(lambda tx: tx.run("run"))
-        unopened = SqliteApprovalStore(path, read_only=True)
-        await _use(unopened)
-        await unopened.aclose()
+        store = SqliteApprovalStore(path, read_only=True)
+        await _use(store)
+        await store.aclose()
 
 
 @pytest.mark.anyio
@@ -710,3 +723,12 @@ async def test_another_process_makes_the_file_now(path: Path, patience: float, m
                 assert await store.read(lambda tx: tx.open_work()) == (0, 0)
         assert len(waits) == (3 if patience else 0)
     other.close()
+
+
+@pytest.mark.anyio
+async def test_what_waiting_does_not_mend_is_not_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpl_core.approvals.sqlite.store.sleep", lambda seconds: pytest.fail("it waited"))
+    with anyio.fail_after(LIMIT):
+        store = SqliteApprovalStore(path)
+        _failing(store, 1, 9)
+        await _refused(store)
