@@ -1,12 +1,18 @@
 """What an instance says of itself: its title, what is visible, its content, and how it is made again.
 
 Owns: asking these functions of the application in the event loop, for so long and no longer, since others wait for
-what they say; and what is made of the answers. Does not own: what comes of it (``instances``).
+what they say; what is made of the answers; and knowing what runs inside of such a function. Does not own: what comes of
+it (``instances``).
+
+A function that is asked because something changed, and says that something changed, would be asked without end. So what
+``title``, ``visible()`` and ``dump()`` say of changes while they run is not heard, whatever instance it is about; what
+other tasks say meanwhile is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from inspect import getattr_static, isawaitable, iscoroutinefunction
 from typing import Any
 
@@ -22,6 +28,18 @@ from .principal import OpenInstance
 __all__ = ("Questions", "may_wait")
 
 
+class _Asking:
+    """One question. ``over``: it was answered; tasks that the function began may still run."""
+
+    __slots__ = ("over",)
+
+    def __init__(self) -> None:
+        self.over = False
+
+
+_asking: ContextVar[_Asking | None] = ContextVar("mcpl_toolset_asking", default=None)
+
+
 class Questions:
     """Asks instances.
 
@@ -33,6 +51,19 @@ class Questions:
     def __init__(self, report: Callable[[BaseException], object], grace: float) -> None:
         self._report = report
         self._grace = grace
+        #: The toolsets that were told of once.
+        self._mistaken: set[str] = set()
+
+    def unheard(self, toolset: str) -> bool:
+        """Whether a change of an instance of this toolset, said here and now, is not to be heard. The first is
+        reported as the mistake that it is."""
+        asking = _asking.get()
+        if asking is None or asking.over:
+            return False
+        if toolset not in self._mistaken:
+            self._mistaken.add(toolset)
+            self._report(LocalProtocolError(f"{toolset}: title, visible() and dump() change nothing: not heard"))
+        return True
 
     async def title(self, facts: Toolset, body: Any) -> str:
         """What it is called.
@@ -42,7 +73,7 @@ class Questions:
         """
         title = getattr(body, "title", None)
         if callable(title):
-            title = await self._asked(title)
+            title = await self._settled(title)
         return facts.title if title is None else str(title)
 
     async def visible(self, name: str, facts: Toolset, body: Any) -> tuple[str, ...]:
@@ -54,7 +85,7 @@ class Questions:
         function = getattr(body, "visible", None)
         if function is None:
             return facts.names
-        shown = await self._asked(function)
+        shown = await self._settled(function)
         if isinstance(shown, str) or not isinstance(shown, Iterable):
             raise LocalProtocolError(f"{name}: visible() returns the names of tools")
         shown = list(shown)
@@ -91,10 +122,19 @@ class Questions:
         Raises:
             Exception: as ``title``, or that it is no text.
         """
-        text = await self._asked(body.dump)
+        text = await self._settled(body.dump)
         if not isinstance(text, str):
             raise LocalProtocolError(f"{name}: dump() returns a text")
         return text
+
+    async def _settled(self, function: Callable[[], Any]) -> Any:
+        asking = _Asking()
+        token = _asking.set(asking)
+        try:
+            return await self._asked(function)
+        finally:
+            asking.over = True
+            _asking.reset(token)
 
     async def _asked(self, function: Callable[[], Any]) -> Any:
         with contained():

@@ -145,8 +145,8 @@ class InstanceContext(_View):
 
     def changed(self) -> None:
         """The instance is another than before: ``visible()`` is asked again, hosts are told what differs, and its
-        ``dump()`` is stored. Not needed for what a call or an event of the instance changed. From any thread that AnyIO
-        began."""
+        ``dump()`` is stored. Not needed for what a call or an event of the instance changed, and not heard from
+        ``title``, ``visible()`` and ``dump()`` themselves. From any thread that AnyIO began."""
         self._in_loop(lambda: self._surroundings.changed(self.principal, self._own))
 
     def start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:

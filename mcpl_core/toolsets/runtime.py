@@ -330,12 +330,14 @@ class Runtime:
             # Forgotten: nobody is left to be told.
             return params.event_id
         record = cast("Call | None", current_call(principal))
-        opened = None if key is None else found.get(key)
+        # Before anything is asked, which might raise another.
+        heard = key is not None and not self.instances.questions.unheard(key[0])
+        opened = found.get(key) if key is not None and heard else None
         seen = record is None and opened is not None and self.instances.look_now(found, opened)
         event = found.events.raise_event(params, self.links(principal), None if record is None else record.link)
         if record is not None:
             record.events.append(event)
-        if key is not None and not (seen and not self._keeper.active):
+        if key is not None and heard and not (seen and not self._keeper.active):
             self.changed(principal, key)
         return params.event_id
 
@@ -358,6 +360,8 @@ class Runtime:
 
     def changed(self, principal: str, key: Key) -> None:
         """See ``InstanceContext.changed``. In a call, the call's end sees to it."""
+        if self.instances.questions.unheard(key[0]):
+            return
         record = current_call(principal)
         if record is not None:
             record.touched.setdefault(key, False)

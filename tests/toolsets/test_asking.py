@@ -6,6 +6,8 @@ import asyncio
 from typing import Any
 
 import anyio
+import anyio.from_thread
+import anyio.to_thread
 import pytest
 
 from mcpl_core import LocalProtocolError
@@ -139,3 +141,64 @@ def test_what_may_wait_is_not_asked_at_once() -> None:
     assert not may_wait(Raises())
     assert not may_wait(Body(lambda: []))
     assert may_wait(Body(hangs))
+
+
+async def test_what_is_said_inside_of_a_question_is_not_heard_and_told_once() -> None:
+    reported: list[BaseException] = []
+    questions = Questions(reported.append, 5)
+    heard: list[bool] = []
+    go_on = anyio.Event()
+
+    async def later() -> None:
+        await go_on.wait()
+        heard.append(questions.unheard("game"))
+
+    async with anyio.create_task_group() as tasks:
+
+        def visible() -> list[str]:
+            heard.append(questions.unheard("game"))
+            heard.append(questions.unheard("game"))
+            tasks.start_soon(later)
+            return []
+
+        assert not questions.unheard("game")
+        await questions.visible("game", FACTS, Body(visible))
+        assert (heard, [type(each) for each in reported]) == ([True, True], [LocalProtocolError])
+        # Nor is the function at work any more, in a task that it began.
+        go_on.set()
+    assert not questions.unheard("game")
+    assert heard == [True, True, False]
+    assert len(reported) == 1
+
+
+@pytest.mark.parametrize("name", ["visible", "title", "dump", "content"])
+async def test_only_content_may_change_something(name: str) -> None:
+    reported: list[BaseException] = []
+    questions = Questions(reported.append, 5)
+    said: list[bool] = []
+
+    async def function() -> Any:
+        await anyio.to_thread.run_sync(
+            lambda: anyio.from_thread.run_sync(lambda: said.append(questions.unheard("game")))
+        )
+        return [] if name == "visible" else "x"
+
+    await ask(questions, name, Body(function))
+    assert said == [name != "content"]
+    assert len(reported) == (name != "content")
+
+
+async def test_what_other_tasks_say_meanwhile_is_heard() -> None:
+    questions = Questions(lambda exc: None, 5)
+    asked, answer = anyio.Event(), anyio.Event()
+
+    async def visible() -> list[str]:
+        asked.set()
+        await answer.wait()
+        return []
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(questions.visible, "game", FACTS, Body(visible))
+        await asked.wait()
+        assert not questions.unheard("game")
+        answer.set()

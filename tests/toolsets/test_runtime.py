@@ -626,6 +626,65 @@ async def test_a_change_outside_of_calls_is_told_alone_or_with_its_event() -> No
         assert [hint["rev"] for hint in host.hints] == list(range(1, 7))
 
 
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("asked", ["visible", "title", "dump"])
+@pytest.mark.parametrize("says", ["changed", "event", "other"])
+async def test_what_is_asked_and_says_that_it_changed_settles(
+    says: str, asked: str, waits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    made_of: list[Stirred] = []
+    looks = 0
+
+    def stir(body: Stirred) -> None:
+        nonlocal looks
+        looks += 1
+        if says == "event":
+            body.ctx.event("was asked")
+        else:
+            each = body if says == "changed" else made_of[1 - made_of.index(body)]
+            each.ctx.changed()
+
+    class Stirred(Counter):
+        title: Any
+
+        def dump(self) -> str:
+            return str(self.count)
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        body = Stirred(ctx)
+        usual = {"visible": body.visible, "title": lambda: "Counter", "dump": body.dump}[asked]
+
+        def plain() -> Any:
+            if len(made_of) == 2:
+                stir(body)
+            return usual()
+
+        async def waiting() -> Any:
+            await anyio.lowlevel.checkpoint()
+            return plain()
+
+        setattr(body, asked, waiting if waits else plain)
+        made_of.append(body)
+        return body
+
+    made = server(toolsets={"game": counter_toolset(instances=True, open=open)}, store=MemoryStore())
+    async with served(made), hosted_set(made) as host:
+        await host.join()
+        await host.open("game")
+        await host.open("game")
+        await quiet()
+        for number, body in enumerate(made_of, 1):
+            looks, body.count = 0, 1
+            body.ctx.changed()
+            shown = (f"game-{number}", ["up", "down"])
+            while shown not in [(hint["instance"], hint["visible"]) for hint in host.hints]:
+                await host.settled()
+            await quiet()
+            assert looks == 1
+    reports = [record for record in caplog.records if record.exc_info and record.exc_info[0] is LocalProtocolError]
+    assert len(reports) <= 1
+
+
 # -- access
 
 
