@@ -184,7 +184,7 @@ class Deadlines:
     def _tick(self, now: float) -> None:
         """Notes how far the ids have come, and looks for requests of the usual timeout that are due."""
         pending, others, marks = self._pending, self._others, self._marks
-        if all(id in others for id in pending):
+        if pending.keys() <= others:
             self.watching = False
             self._tick_at = math.inf
             marks.clear()
