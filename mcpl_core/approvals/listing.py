@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 _Found: TypeAlias = tuple[R, list[DamagedRow]]
 
-#: Rows that are read at once.
+#: Rows that are read at once, at first.
 PAGE: Final = 200
 
 
@@ -50,12 +50,14 @@ def each_record(
     met = 0
     while True:
         damaged: list[DamagedRow] = []
+        # As many again as were met: whoever goes to the end asks a few times, not once for each page.
+        limit = max(PAGE, met)
         # Counted, not from the last one on: of a damaged row nothing says where it stands.
         page = tx.records(
             status=status,
             run_id=run_id,
             tool_name=tool_name,
-            limit=PAGE,
+            limit=limit,
             after=after,
             skip=met,
             on_damage=damaged.append,
@@ -64,7 +66,7 @@ def each_record(
             on_damage(each)
         yield from page
         met += (found := len(page) + len(damaged))
-        if found < PAGE:
+        if found < limit:
             return
 
 

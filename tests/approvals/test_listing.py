@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -261,6 +261,20 @@ async def test_pages_are_read_as_they_are_needed(tmp_path: Path, monkeypatch: py
 
             assert await store.read(look) == sorted(records.values(), key=lambda each: each.approval_id)[:2]
             assert skips == [0, 1]
+
+
+@pytest.mark.parametrize(("rows", "asked"), [(0, [1]), (1, [1, 1]), (7, [1, 1, 2, 4]), (9, [1, 1, 2, 4, 8])])
+def test_the_end_is_a_few_questions_away(rows: int, asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpl_core.approvals.listing.PAGE", 1)
+    limits: list[int] = []
+
+    class Rows:
+        def records(self, *, skip: int, limit: int, **wanted: object) -> list[int]:
+            limits.append(limit)
+            return list(range(rows))[skip : skip + limit]
+
+    assert [*each_record(cast(Transaction, Rows()), lambda row: None)] == [*range(rows)]
+    assert limits == asked
 
 
 @pytest.mark.anyio
