@@ -16,7 +16,7 @@ import anyio
 
 from ..content import ContentBlock
 from ..errors import InternalError, InvalidParams, InvalidValueError, LocalProtocolError, McplError, RpcError
-from ..protocol import EndReason
+from ..protocol import EndedInstance, EndReason
 from ..schemas import Checker
 from ..server import ToolError
 from ..server.calling import Caller
@@ -340,8 +340,8 @@ class Instances:
             except Exception as exc:
                 self._report(exc)
                 lost = OpenInstance(record.key, None, record.title, record.opened_at)
-                principal.end(lost, "failed", self._clock.time())
                 self._keeper.forget(principal.name, record.key)
+                self._tell_end(principal, lost.ended("failed", self._clock.time()))
             else:
                 principal.add(opened, visible)
                 self._begin(principal.name, record.key)
@@ -405,9 +405,11 @@ class Instances:
             self._report(exc)
             cancelled = False
         finally:
+            record = opened.ended(why, self._clock.time())
             self._keeper.forget(principal.name, opened.key)
+            self._keep_end(principal, record)
             if cancelled:
-                self._gone(principal, opened, why)
+                self._gone(principal, opened, record)
         try:
             if before is not None:
                 await before()
@@ -415,12 +417,24 @@ class Instances:
         except McplError as exc:
             self._report(exc)
         finally:
-            self._gone(principal, opened, why)
+            self._gone(principal, opened, record)
         return True
 
-    def _gone(self, principal: Principal, opened: OpenInstance, reason: EndReason) -> None:
+    def _keep_end(self, principal: Principal, record: EndedInstance | None) -> None:
+        if record is not None and not principal.forgotten:
+            self._keeper.note_ended(principal.name, record)
+
+    def _tell_end(self, principal: Principal, record: EndedInstance | None) -> None:
+        if record is None:
+            return
+        self._keep_end(principal, record)
+        oldest = principal.end(record)
+        if oldest is not None:
+            self._keeper.forget_ended(principal.name, oldest)
+
+    def _gone(self, principal: Principal, opened: OpenInstance, record: EndedInstance | None) -> None:
         if principal.remove(opened.key) is not None:
-            principal.end(opened, reason, self._clock.time())
+            self._tell_end(principal, record)
             self._stop(principal.name, opened.key)
             toolset, id = opened.key
             waiting = self._opening.pop((principal.name, toolset), None) if id is None else None

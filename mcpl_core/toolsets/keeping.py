@@ -1,8 +1,8 @@
 """What outlives the server process, and when it is written (SPEC_NOTES R-toolsets-9).
 
-Owns: the records of a principal and of an instance, as JSON; that writes happen one after the other and never in the
-event loop; and that what could not be written is tried again with the next. Does not own: the file (``store``), and
-making instances again (``instances``).
+Owns: the records of a principal, of an instance, and of one that ended, as JSON; that writes happen one after the other
+and never in the event loop; and that what could not be written is tried again with the next. Does not own: the file
+(``store``), and making instances again (``instances``).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 from anyio.lowlevel import RunVar
 
 from ..errors import InvalidValueError
+from ..protocol import EndedInstance
 from ..wire.values import decode_value, encode_value
 from .errors import ToolsetStoreError
 from .wire import Key
@@ -32,6 +33,8 @@ _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 #: The id of the row that is about the principal itself. No key has it.
 _OWN = ""
+#: How the ids of the rows of what ended begin.
+_ENDED = "ended "
 
 
 class Row(NamedTuple):
@@ -119,6 +122,7 @@ class Keeper:
         self._lock: RunVar[anyio.Lock] = RunVar("mcpl_toolset_store_lock")
         self.principals: dict[str, PrincipalRecord] = {}
         self._instances: dict[str, list[InstanceRecord]] = {}
+        self._ended: dict[str, list[EndedInstance]] = {}
         with _store_errors():
             rows = [] if store is None else [(principal, id, data) for principal, id, data in store.load()]
         for principal, id, data in rows:
@@ -129,15 +133,19 @@ class Keeper:
             if id == _OWN:
                 self.principals[principal] = decode_value(data, PrincipalRecord)
                 return
-            record: InstanceRecord = decode_value(data, InstanceRecord)
-            if id != _row_id(record.key):
+            kind: type[EndedInstance | InstanceRecord] = EndedInstance if id.startswith(_ENDED) else InstanceRecord
+            record: EndedInstance | InstanceRecord = decode_value(data, kind)
+            if id != _row_id(record):
                 raise InvalidValueError("id", "it stands in the row of another")
         except InvalidValueError as exc:
             _logger.warning("toolsets: a row of %s cannot be read and is dropped: %s", principal, exc)
             self._waiting[principal, id] = None
             return
         self._kept.add((principal, id))
-        self._instances.setdefault(principal, []).append(record)
+        if isinstance(record, EndedInstance):
+            self._ended.setdefault(principal, []).append(record)
+        else:
+            self._instances.setdefault(principal, []).append(record)
         self.principals.setdefault(principal, PrincipalRecord())
 
     @property
@@ -148,6 +156,10 @@ class Keeper:
     def instances(self, principal: str) -> list[InstanceRecord]:
         """What was kept of a principal's instances when the server began, and is not made again yet."""
         return self._instances.get(principal, [])
+
+    def ended(self, principal: str) -> list[EndedInstance]:
+        """What was kept of a principal's instances that ended when the server began, oldest first."""
+        return self._ended.get(principal, [])
 
     def made_again(self, principal: str, record: InstanceRecord) -> None:
         """An instance was made again from its record, or cannot be."""
@@ -165,18 +177,34 @@ class Keeper:
 
     def note_instance(self, principal: str, record: InstanceRecord) -> None:
         """As ``note_principal``, of an instance."""
-        id = _row_id(record.key)
-        self._kept.add((principal, id))
-        self._note(principal, id, encode_value(record))
+        self._keep(principal, _row_id(record), record)
+
+    def note_ended(self, principal: str, record: EndedInstance) -> None:
+        """As ``note_principal``, of an instance that ended."""
+        self._keep(principal, _row_id(record), record)
 
     def forget(self, principal: str, key: Key | None = None) -> None:
         """The instance is not kept any more; ``None``: nothing of the principal is."""
-        if key is None:
-            self._instances.pop(principal, None)
-            ids = [_OWN, *(id for name, id in self._kept if name == principal)]
-        else:
-            ids = [_row_id(key)] if (principal, _row_id(key)) in self._kept else []
-        for id in ids:
+        if key is not None:
+            self._drop(principal, _row_id_of(key))
+            return
+        self._instances.pop(principal, None)
+        self._ended.pop(principal, None)
+        self._note(principal, _OWN, None)
+        for id in [id for name, id in self._kept if name == principal]:
+            self._drop(principal, id)
+
+    def forget_ended(self, principal: str, record: EndedInstance) -> None:
+        """That it ended is not kept any more."""
+        self._drop(principal, _row_id(record))
+
+    def _keep(self, principal: str, id: str, record: EndedInstance | InstanceRecord) -> None:
+        if self._store is not None:
+            self._kept.add((principal, id))
+            self._note(principal, id, encode_value(record))
+
+    def _drop(self, principal: str, id: str) -> None:
+        if (principal, id) in self._kept:
             self._kept.discard((principal, id))
             self._note(principal, id, None)
 
@@ -237,6 +265,10 @@ def _store_errors() -> Iterator[None]:
         raise ToolsetStoreError(f"{type(exc).__name__}: {exc}") from exc
 
 
-def _row_id(key: Key) -> str:
+def _row_id(record: EndedInstance | InstanceRecord) -> str:
+    return f"{_ENDED}{record.instance}" if isinstance(record, EndedInstance) else _row_id_of(record.key)
+
+
+def _row_id_of(key: Key) -> str:
     toolset, instance = key
     return f"toolset {toolset}" if instance is None else f"instance {instance}"

@@ -46,6 +46,11 @@ class OpenInstance:
         self.closing = False
         self.asked = self.answered = 0
 
+    def ended(self, reason: EndReason, now: float) -> EndedInstance | None:
+        """The record of its end; a toolset without instances leaves none."""
+        toolset, id = self.key
+        return None if id is None else ended_statement((toolset, id), self.title, reason, now)
+
 
 class Principal:
     """The state of one principal.
@@ -62,6 +67,7 @@ class Principal:
         counters: toolset -> the highest number of an id that was used.
         defaults_opened: of the toolsets that are open by default, those that were opened once.
         idle_since: when its last connection ended; ``None`` while there is one.
+        forgotten: nothing of it is kept any more.
     """
 
     def __init__(self, name: str, toolsets: Collection[str], held_events: int, open_limit: int) -> None:
@@ -73,6 +79,7 @@ class Principal:
         self.counters: dict[str, int] = {}
         self.defaults_opened: set[str] = set()
         self.idle_since: float | None = None
+        self.forgotten = False
         self._open: dict[Key, OpenInstance] = {}
         self._of: dict[str, dict[Key, OpenInstance]] = {}
         self._by_id: dict[str, OpenInstance] = {}
@@ -118,11 +125,11 @@ class Principal:
 
     # -- what ended
 
-    def end(self, opened: OpenInstance, reason: EndReason, now: float) -> None:
-        """An instance that was removed has ended; toolsets without instances leave no record."""
-        toolset, id = opened.key
-        if id is not None:
-            self._ended.append(ended_statement((toolset, id), opened.title, reason, now))
+    def end(self, record: EndedInstance) -> EndedInstance | None:
+        """An instance that was removed has ended. Returns the record that this one pushes out."""
+        oldest = self._ended[0] if len(self._ended) == ENDED_KEPT else None
+        self._ended.append(record)
+        return oldest
 
     def ended(self) -> Iterator[EndedInstance]:
         """The records, oldest first."""

@@ -95,6 +95,8 @@ class Runtime:
             principal = self._principal(name)
             principal.counters.update(record.counters)
             principal.defaults_opened.update(record.defaults_opened)
+            for each in keeper.ended(name):
+                principal.end(each)
             principal.idle_since = clock.time() if record.idle_since is None else record.idle_since
 
     # -- principals and connections
@@ -287,6 +289,7 @@ class Runtime:
         for principal in idle:
             # At once: who connects from now on is new, and is welcome when the old one is gone.
             del self._principals[principal.name]
+            principal.forgotten = True
             self._desks.pop(principal.name).drop()
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as closing:

@@ -15,6 +15,11 @@ __all__ = ("FileToolsetStore",)
 class FileToolsetStore(RowFile):
     """A ``ToolsetStore`` in one SQLite file, for one server process at a time.
 
+    What survives: the instances of toolsets with ``load``, their ids and the counters of ids, the records of instances
+    that ended, and since when a principal is away. What does not: events that are held for who is away; what
+    ``toolset_use`` chose, which is a connection's; credentials; and instances of toolsets without ``load``, which are
+    closed when the server stops. An end that a killed process did not write is told by nobody.
+
     Args:
         path: the file; made when it is not there.
 

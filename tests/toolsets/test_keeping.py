@@ -11,6 +11,7 @@ import anyio
 import msgspec
 import pytest
 
+from mcpl_core.protocol import EndedInstance
 from mcpl_core.toolsets import ToolsetStoreError
 from mcpl_core.toolsets.keeping import InstanceRecord, Keeper, PrincipalRecord, Row
 from mcpl_core.wire.values import encode_value
@@ -19,6 +20,9 @@ pytestmark = pytest.mark.anyio
 
 GAME = InstanceRecord(toolset="game", instance="game-1", title="T", opened_at=1.0, dump="d")
 LAMP = InstanceRecord(toolset="lamp", instance=None, title="L", opened_at=1.0, dump="d")
+ENDED = EndedInstance(
+    toolset="game", instance="game-0", title="T", reason="closed", ended_at="2027-01-15T08:00:00.250Z"
+)
 
 
 class Store:
@@ -209,3 +213,37 @@ def test_an_instance_in_the_wrong_row_or_of_no_time_is_dropped(
     assert keeper.instances("a") == []
     keeper.close()
     assert ids(store.applied[0]) == [("a", id, False)]
+
+
+@pytest.mark.spec("R-toolsets-9")
+def test_what_ended_is_kept_beside_what_is_open() -> None:
+    first = Keeper(store := Store())
+    later = msgspec.structs.replace(ENDED, instance="game-1")
+    for record in (ENDED, later):
+        first.note_ended("a", record)
+    first.note_instance("a", GAME)
+    first.close()
+    rows = [(row.principal, row.id, row.data) for row in store.applied[0] if row.data is not None]
+    keeper = Keeper(again := Store(*rows))
+    assert (keeper.ended("a"), keeper.ended("b"), keeper.instances("a")) == ([ENDED, later], [], [GAME])
+    assert list(keeper.principals) == ["a"]
+    keeper.forget_ended("a", later)
+    keeper.forget_ended("a", later)
+    keeper.forget_ended("b", ENDED)
+    keeper.close()
+    assert ids(again.applied[0]) == [("a", "ended game-1", False)]
+    keeper = Keeper(again := Store(*rows))
+    keeper.forget("a")
+    assert keeper.ended("a") == []
+    keeper.close()
+    assert all(row.data is None for row in again.applied[0])
+    assert {row.id for row in again.applied[0]} == {"", "ended game-0", "ended game-1", "instance game-1"}
+
+
+def test_a_record_of_an_end_in_the_wrong_row_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    rows = [("a", "ended game-1", encode_value(ENDED)), ("a", "ended game-0", encode_value(GAME))]
+    with caplog.at_level(logging.WARNING, "mcpl_core"):
+        keeper = Keeper(store := Store(*rows))
+    assert keeper.ended("a") == []
+    keeper.close()
+    assert ids(store.applied[0]) == [("a", "ended game-1", False), ("a", "ended game-0", False)]

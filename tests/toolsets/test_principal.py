@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpl_core import InvalidParams
+from mcpl_core.protocol import EndedInstance
 from mcpl_core.toolsets.principal import ENDED_KEPT, OpenInstance, Principal
 
 
@@ -22,6 +23,12 @@ def opened(of: Principal, id: str | None, toolset: str = "game") -> OpenInstance
     return made
 
 
+def ended(id: str) -> EndedInstance:
+    record = OpenInstance(("game", id), None, "t", 0.0).ended("idle", 1_800_000_000.25)
+    assert record is not None
+    return record
+
+
 def test_what_is_open() -> None:
     p = principal()
     one, two, lamp = opened(p, "a"), opened(p, "b"), opened(p, None, "lamp")
@@ -31,14 +38,14 @@ def test_what_is_open() -> None:
     assert (p.remove(one.key), p.remove(one.key)) == (one, None)
     assert (p.open(), p.find("a"), p.presence.get(one.key)) == ([two, lamp], None, None)
     assert p.remove(lamp.key) is lamp
-    p.end(lamp, "closed", 2.0)
+    assert lamp.ended("closed", 2.0) is None
     assert list(p.ended()) == []
 
 
 def test_records_of_the_end_are_kept_up_to_a_bound() -> None:
     p = principal()
-    for number in range(ENDED_KEPT + 2):
-        p.end(OpenInstance(("game", f"x{number}"), None, "t", 0.0), "idle", 1_800_000_000.25)
+    pushed_out = [p.end(ended(f"x{number}")) for number in range(ENDED_KEPT + 2)]
+    assert [each and each.instance for each in pushed_out[-3:]] == [None, "x0", "x1"]
     records = list(p.ended())
     assert (len(records), records[0].instance, records[0].reason) == (ENDED_KEPT, "x2", "idle")
     assert records[0].ended_at == "2027-01-15T08:00:00.250Z"
@@ -61,7 +68,7 @@ def test_ids_are_taken_while_they_are_reserved_open_or_remembered() -> None:
             opened(p, "own")
     made = p.remove(("game", "own"))
     assert made is not None
-    p.end(made, "closed", 0.0)
+    p.end(ended("own"))
     with pytest.raises(InvalidParams):
         p.reserve("game", "own")
     p.reserve("game", "other")

@@ -21,6 +21,7 @@ from mcpl_core import LocalProtocolError, McplConnection
 from mcpl_core.server import Context
 from mcpl_core.toolsets import InstanceContext, ToolsetContext, ToolsetServer
 from mcpl_core.toolsets.keeping import Row
+from mcpl_core.toolsets.principal import ENDED_KEPT
 from tests.server.raw_host import Json, Lines, memory_byte_streams
 from tests.toolsets.toolset_kit import Counter, FakeClock, SetHost, counter_toolset, hosted_set, quiet, served, text_of
 
@@ -252,8 +253,8 @@ class World:
         await self.stop()
         self.bodies.clear()
         for owner in self.owners.values():
-            # What nobody was told of, and what is over, is not stored.
-            owner.held, owner.ended = [], []
+            # What nobody was told of is not stored.
+            owner.held = []
         self.server = self.made()
         await self.start()
 
@@ -624,6 +625,50 @@ async def test_a_change_outside_of_calls_is_told_alone_or_with_its_event() -> No
             await host.settled()
         assert (host.hints[-1]["instance"], host.hints[-1]["visible"]) == ("game-2", ["up"])
         assert [hint["rev"] for hint in host.hints] == list(range(1, 7))
+
+
+@pytest.mark.spec("R-toolsets-9")
+async def test_what_ended_is_told_after_a_restart_until_the_principal_is_forgotten() -> None:
+    store, clock = MemoryStore(), FakeClock()
+
+    def made() -> ToolsetServer:
+        sets = {"game": counter_toolset(instances=True), "note": counter_toolset("n", instances=True, load=None)}
+        return server(toolsets=sets, store=store, clock=clock, idle_close=LIMIT)
+
+    async with served(first := made()), hosted_set(first) as host:
+        await host.join()
+        for toolset, id in (("game", "own"), ("game", "other"), ("note", "mine")):
+            await host.open(toolset, instance=id)
+        await host.close("game", "own")
+        told = (await host.list())["ended"]
+    async with served(second := made()):
+        async with hosted_set(second) as host:
+            ended = (await host.join())["ended"]
+            assert ended[:1] == told
+            assert [(each["instance"], each["reason"]) for each in ended] == [("own", "closed"), ("mine", "closed")]
+            # What a host was told of is not the id of another.
+            taken = await host.error("toolsets/open", {"toolset": "game", "instance": "own"})
+            assert taken["data"]["path"] == "$.instance"
+        clock.advance(LIMIT + 1)
+        while second.principals:
+            await quiet()
+        async with hosted_set(second) as host:
+            assert (await host.join())["ended"] == []
+    async with served(third := made()), hosted_set(third) as host:
+        assert (await host.join())["ended"] == []
+    assert not [id for _, id in store.rows if id.startswith("ended")]
+
+
+async def test_records_that_newer_ones_push_out_are_not_stored_any_more() -> None:
+    store = MemoryStore()
+    made = server(toolsets={"game": counter_toolset(instances=True)}, store=store)
+    async with served(made), hosted_set(made) as host:
+        await host.join()
+        for number in range(ENDED_KEPT + 2):
+            await host.open("game")
+            await host.close("game", f"game-{number + 1}")
+    kept = [id for _, id in store.rows if id.startswith("ended")]
+    assert (len(kept), kept[0]) == (ENDED_KEPT, "ended game-3")
 
 
 @pytest.mark.parametrize("waits", [False, True])

@@ -720,7 +720,7 @@ async def test_dumps_that_are_none_are_reported() -> None:
         await host.open("plain")
         await host.open("game")
         assert text_of(await host.call("go")) == "ok"
-    assert sorted(id for _, id in store.rows) == ["", "instance game-2"]
+    assert sorted(id for _, id in store.rows) == ["", "ended plain-1", "instance game-2"]
 
 
 async def test_settings_and_other_declarations_are_the_server_runtimes_own() -> None:
