@@ -220,6 +220,31 @@ async def test_a_place_that_nothing_can_follow(database: Database) -> None:
 
 
 @pytest.mark.anyio
+async def test_two_workers_expire_each_once(database: Database) -> None:
+    """One has a clock that is ahead; what it found to be over stays over for the other."""
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store, database.open() as second:
+            host, other = Host(store), Host(second)
+            records = await _proposed(host)
+            host.clock.now += LIFE
+            other.clock.now += LIFE * 1_000
+            found: list[str] = []
+
+            async def expire(worker: Host) -> None:
+                found.extend(await worker.gateway.expire())
+
+            async with anyio.create_task_group() as tasks:
+                for worker in (host, other, host, other):
+                    tasks.start_soon(expire, worker)
+            assert sorted(found) == sorted(each.approval_id for each in records.values())
+            late = Host(store)
+            for record in records.values():
+                assert await late.kinds(record) == ["proposed", "expired"]
+                with refused("approval_expired"):
+                    await late.decide(record)
+
+
+@pytest.mark.anyio
 async def test_a_decision_that_was_given_is_told_again_whatever_became_of_its_run(database: Database) -> None:
     with anyio.fail_after(LIMIT):
         async with database.open() as store:

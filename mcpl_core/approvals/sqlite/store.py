@@ -67,7 +67,7 @@ class SqliteApprovalStore:
         path: the file, which has one name. It is never moved or put back while a store is open.
         create: whether to make it when it is not there.
         busy_timeout: seconds to wait while another process writes.
-        read_only: whether nothing is written, made or waited for: it is enough to be able to read the file, and its log
+        read_only: whether nothing is written and nothing is made: it is enough to be able to read the file, and its log
             while that holds something. What writes is refused.
 
     Raises:
