@@ -38,7 +38,8 @@ class SchemaLimits:
         max_filled: values that one call of ``fill`` may add.
         max_value_depth: levels of objects and arrays of a value.
         max_backtracking_text: characters of a value that is checked with patterns that may backtrack.
-        max_work: schemas that apply to a value, summed up over all values in the value that is checked (``work``).
+        max_work: schemas that apply to a value, summed up over all values in the value that is checked; and steps of
+            patterns that apply to a character, over all characters (``work``).
 
     Raises:
         InvalidValueError: a limit below one (``limit``).
@@ -104,14 +105,20 @@ class Measure(NamedTuple):
     Attributes:
         values: it and all values in it.
         depth: levels of objects and arrays.
+        characters: of all texts, names of members included; 0 when they were not asked for.
     """
 
     values: int
     depth: int
+    characters: int
 
 
-def check_value(value: Any, limits: SchemaLimits, *, text: bool = False) -> Measure:
+def check_value(value: Any, limits: SchemaLimits, *, text: bool = False, patterns: bool = False) -> Measure:
     """Measures a value, and checks its depth, and with ``text`` how much text it has, names of members included.
+
+    Args:
+        text: its schema has patterns that may backtrack.
+        patterns: its schema has patterns.
 
     Raises:
         SchemaViolation: it is over ``max_value_depth`` (``keyword`` is empty), or over ``max_backtracking_text``
@@ -121,17 +128,17 @@ def check_value(value: Any, limits: SchemaLimits, *, text: bool = False) -> Meas
     characters = containers = depth = values = 0
     while level:
         values += len(level)
-        if text:
+        if text or patterns:
             characters += sum(len(member) for member in level if isinstance(member, str))
         level = [member for member in level if isinstance(member, dict | list | tuple)]
         containers += len(level)
         depth += bool(level)
         if level and depth > limits.max_value_depth or containers > _MOST_CONTAINERS:
             raise SchemaViolation((), "", f"nests more than {limits.max_value_depth} levels deep")
-        level = [*_members(level, text)]
-    if characters > limits.max_backtracking_text:
+        level = [*_members(level, text or patterns)]
+    if text and characters > limits.max_backtracking_text:
         raise SchemaViolation((), "pattern", "has more text than the patterns of its schema may be run on")
-    return Measure(values, depth)
+    return Measure(values, depth, characters)
 
 
 def _members(level: list[Any], text: bool) -> Iterator[Any]:

@@ -32,7 +32,7 @@ from .defaults import Defaults
 from .errors import SchemaError, SchemaLibraryMissingError, SchemaTooLargeError, SchemaViolation
 from .explain import explain
 from .references import References, Schema, Steps
-from .work import Width
+from .work import Width, text_weight
 
 __all__ = ("Checker", "SchemaValidator", "ValidatorFactory", "refuse_retrieval")
 
@@ -90,6 +90,8 @@ class SchemaValidator:
         self._references = References(copy_tree(schema) if isinstance(schema, dict) else schema)
         count_expansions(self._references, limits)
         self._width = Width(self._references)
+        self._text_width = Width(self._references, text_weight)
+        self._patterns = self._text_width.at(limits.max_value_depth) > 1
         if self._width.at(0) > limits.max_work:
             raise SchemaTooLargeError("max_work", limits.max_work)
         self._judge = _Judge(library, self._references, formats)
@@ -118,10 +120,7 @@ class SchemaValidator:
             SchemaViolation: it does not fit, is no JSON, nests deeper than ``max_value_depth``, has more text than the
                 schema's patterns may be run on, or its check may be more than ``max_work``.
         """
-        measure = check_value(value, self._limits, text=self._judge.backtracking)
-        width = self._width.at(measure.depth)
-        if measure.values * width > self._limits.max_work:
-            raise SchemaViolation((), "", "is too large for what its schema would look at")
+        width = self._bound(value)
         try:
             if self._judge.fits((), value):
                 return
@@ -129,6 +128,16 @@ class SchemaValidator:
         except ValueError:
             violation = SchemaViolation((), "", "is no JSON value")
         raise violation
+
+    def _bound(self, value: Any) -> int:
+        """How much work one value inside of ``value`` is at most."""
+        measure = check_value(value, self._limits, text=self._judge.backtracking, patterns=self._patterns)
+        width = self._width.at(measure.depth)
+        if measure.values * width > self._limits.max_work:
+            raise SchemaViolation((), "", "is too large for what its schema would look at")
+        if measure.characters * self._text_width.at(measure.depth) > self._limits.max_work:
+            raise SchemaViolation((), "pattern", "has more text than the patterns of its schema may be run on")
+        return width
 
     def _check_defaults(self, defaults: Defaults) -> None:
         for holder in defaults.holders:

@@ -3,21 +3,23 @@
 Owns: how many schemas apply to one value at most, wherever it stands in a value of some depth. Pure. Does not own: the
 limits, and counting values (``bounds``).
 
-The unit is one schema at one value. Where a schema does not lead back to itself, depth does not matter. Where it does,
-what applies may multiply with each level of the value. The library remembers verdicts of what recurs, but only from
-where a schema came twice on one way down; so two bounds are found and the lower one holds: level by level, and along
-all ways on which no schema comes twice, times the number of those ways, for the second round.
+The unit is one schema at one value; for patterns, one of their steps at one character. Where a schema does not lead
+back to itself, depth does not matter. Where it does, what applies may multiply with each level of the value. The
+library remembers verdicts of what recurs, but only from where a schema came twice on one way down; so two bounds are
+found and the lower one holds: level by level, and along all ways on which no schema comes twice, times the number of
+those ways, for the second round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from .bounds import groups
 from .references import Place, References
 
-__all__ = ("BOUNDLESS", "Width")
+__all__ = ("BOUNDLESS", "Weigh", "Width", "text_weight")
 
 #: More than any limit.
 BOUNDLESS: Final = 1 << 60
@@ -52,6 +54,12 @@ _NAME: Final = 2
 #: Stands for schemas that are no work themselves.
 _ANY: Final[dict[str, Any]] = {}
 
+_REPEATED: Final = re.compile(r"(\)?)\{(\d{1,6})(?:,(\d{0,6}))?\}")
+#: The steps of a pattern that count for a character. Of those that have more, few are worse.
+_MOST_STEPS: Final = 500
+
+#: What one schema costs beside those in it.
+Weigh: TypeAlias = Callable[[dict[str, Any]], int]
 #: Schemas by identity -> how often each applies to the same value.
 _Bag: TypeAlias = dict[int, int]
 
@@ -61,12 +69,13 @@ class Width:
 
     Args:
         references: the schema.
+        weigh: what one schema costs beside those in it.
     """
 
-    def __init__(self, references: References) -> None:
+    def __init__(self, references: References, weigh: Weigh | None = None) -> None:
         self._root = id(references.root.schema)
         try:
-            self._plan = _plan(references)
+            self._plan = _plan(references, weigh or _weight)
         except _OverrunError:
             self._plan = _Plan({self._root: BOUNDLESS}, {self._root: []})
         self._most = _along_ways(self._plan, self._root)
@@ -110,7 +119,7 @@ class _OverrunError(Exception):
     pass
 
 
-def _plan(references: References) -> _Plan:
+def _plan(references: References, weigh: Weigh) -> _Plan:
     schemas: dict[int, dict[str, Any]] = {}
     beside: dict[int, list[int]] = {}
     unfinished = list(_objects([references.root.schema]))
@@ -131,7 +140,7 @@ def _plan(references: References) -> _Plan:
             continue
         bag = bags.get(entry, {})
         choice = _choice(references, schemas[entry]) if entry in schemas else []
-        plan.here[entry] = min(BOUNDLESS, sum(times * _weight(schemas[each]) for each, times in bag.items()) or 1)
+        plan.here[entry] = min(BOUNDLESS, sum(times * weigh(schemas[each]) for each, times in bag.items()) or 1)
         applied = [(schemas[each], times) for each, times in bag.items()]
         plan.below[entry] = [{id(branch): 1} for branch in choice] or _places(references, applied)
         terms += sum(map(len, plan.below[entry]))
@@ -326,6 +335,21 @@ def _weight(schema: dict[str, Any]) -> int:
             size += len(value)
             unfinished += value.values() if isinstance(value, dict) else value
     return 1 + size // _MEMBERS + sum(_SLOW[keyword] for keyword in schema.keys() & _SLOW.keys())
+
+
+def text_weight(schema: dict[str, Any]) -> int:
+    """What the patterns of one schema cost for each character of a text."""
+    patterns = [schema.get("pattern"), *_map(schema, "patternProperties")]
+    return sum(_steps(pattern) for pattern in patterns if isinstance(pattern, str))
+
+
+def _steps(pattern: str) -> int:
+    """How many steps of a pattern may be open at once: its length, with what is repeated so and so often."""
+    steps, times = len(pattern), 1
+    for closed, least, most in _REPEATED.findall(pattern):
+        number = max(int(least), int(most or 0))
+        steps, times = (steps, times * max(number, 1)) if closed else (steps + number, times)
+    return min(steps * times, _MOST_STEPS)
 
 
 def _objects(schemas: Iterable[Any]) -> Iterator[dict[str, Any]]:

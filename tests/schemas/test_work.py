@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcpl_core.schemas import SchemaLimits, SchemaTooLargeError, SchemaValidator, SchemaViolation
 from mcpl_core.schemas.references import References
-from mcpl_core.schemas.work import BOUNDLESS, Width
+from mcpl_core.schemas.work import BOUNDLESS, Width, text_weight
 
 LIMIT = SchemaLimits().max_work
 #: What an honest tool has at most.
@@ -279,3 +279,46 @@ def test_filling_in_defaults_ends() -> None:
     with pytest.raises(SchemaViolation) as caught:
         SchemaValidator(json.loads(json.dumps(schema)), limits=SchemaLimits(max_work=1_000_000)).fill(value)
     assert caught.value.keyword == "default"
+
+
+def text_width(schema: Any) -> int:
+    return Width(References(json.loads(json.dumps(schema))), text_weight).at(9)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "least", "most"),
+    [
+        ("^[a-z]+$", 8, 8),
+        ("[ab]*a[ab]{200}x", 200, 220),
+        ("[ab]{2,200}", 200, 220),
+        ("[ab]{200,}", 200, 220),
+        ("([ab]{20}){20}", 400, 500),
+        ("[ab]{9000}", 500, 500),
+        ("x{0}(a){0}", 10, 10),
+        ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", 60, 110),
+    ],
+)
+@pytest.mark.spec("R-schema-6")
+def test_the_steps_of_a_pattern(pattern: str, least: int, most: int) -> None:
+    assert least <= text_width({"items": {"pattern": pattern}}) <= most
+    assert least <= text_width({"patternProperties": {pattern: {}}}) <= most
+    assert text_width({"allOf": [{"pattern": pattern}] * 3, "properties": {"a": {"minLength": 1}}}) >= 3 * least
+
+
+def test_patterns_are_run_on_so_much_text_and_no_more() -> None:
+    schema = {"items": {"pattern": "^a{1,90}"}, "propertyNames": {"minLength": 0}}
+    limits = SchemaLimits(max_work=1_000 * text_width(schema))
+    found = SchemaValidator(schema, limits=limits)
+    found.check(["a" * 500] * 2)
+    with pytest.raises(SchemaViolation) as caught:
+        found.check(["a" * 500, "a" * 501])
+    assert caught.value.keyword == "pattern"
+    # Text costs where there are patterns.
+    SchemaValidator({"items": {"minLength": 1}}, limits=limits).check(["a" * 5_000] * 2)
+
+
+def test_honest_patterns_are_run_on_honest_texts() -> None:
+    assert (
+        text_width({"properties": {f"p{n}": {"pattern": r"^[A-Za-z0-9_.-]{1,64}$"} for n in range(200)}}) * 1_000_000
+        < LIMIT
+    )
