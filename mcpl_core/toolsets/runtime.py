@@ -340,7 +340,7 @@ class Runtime:
         event = found.events.raise_event(params, self.links(principal), None if record is None else record.link)
         if record is not None:
             record.events.append(event)
-        if key is not None and heard and not (seen and not self._keeper.active):
+        if key is not None and not (seen and not self._keeper.active):
             self.changed(principal, key)
         return params.event_id
 

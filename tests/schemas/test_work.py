@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpl_core.schemas import SchemaLimits, SchemaTooLargeError, SchemaValidator, SchemaViolation
+from mcpl_core.schemas.explain import explain
 from mcpl_core.schemas.references import References
 from mcpl_core.schemas.work import BOUNDLESS, Width, text_weight
 
@@ -94,7 +95,10 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("schema", [{"type": "object"}, True, JSON_VALUE, MUTUAL, ROWS, components(20)])
+MAP = {"properties": {"a": {"$ref": "#"}}, "additionalProperties": {"$ref": "#"}, "items": {"$ref": "#"}}
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, True, MAP, JSON_VALUE, MUTUAL, ROWS, components(20)])
 @pytest.mark.parametrize("depth", [1, 8, 256])
 @pytest.mark.spec("R-schema-6")
 def test_honest_schemas_are_checked_whatever_their_values(schema: Any, depth: int) -> None:
@@ -151,6 +155,13 @@ def test_what_is_unevaluated_is_looked_at_once_more_on_each_level() -> None:
     assert all(after >= 2 * before for before, after in zip(widths, widths[1:], strict=False))
     with pytest.raises(SchemaTooLargeError):
         SchemaValidator(unevaluated(28))
+
+
+def test_what_is_unevaluated_on_top_looks_at_each_level_below() -> None:
+    schema: dict[str, Any] = {"properties": {"a": True}}
+    for _ in range(14):
+        schema = {"if": schema}
+    assert width({**schema, "unevaluatedProperties": False}).at(1) >= 14 * 14 // 2
 
 
 def test_a_schema_that_leads_to_itself_at_the_same_value_is_finite() -> None:
@@ -279,6 +290,65 @@ def test_filling_in_defaults_ends() -> None:
     with pytest.raises(SchemaViolation) as caught:
         SchemaValidator(json.loads(json.dumps(schema)), limits=SchemaLimits(max_work=1_000_000)).fill(value)
     assert caught.value.keyword == "default"
+
+
+def test_no_more_is_looked_at_for_an_explanation_than_is_allowed() -> None:
+    class Refusing:
+        looks = 0
+
+        def fits(self, steps: Any, value: Any) -> bool:
+            self.looks += 1 + (len(value) if isinstance(value, list) else 0)
+            return False
+
+        def meets(self, keywords: Any, value: Any) -> bool:
+            return True
+
+        def matches(self, pattern: str, name: str) -> bool:
+            raise AssertionError
+
+    schema: dict[str, Any] = {"items": {"type": "integer"}}
+    for _ in range(14):
+        schema = {"allOf": [schema]}
+    found = explain(References(schema), judge := Refusing(), [0] * 99, looks=1_000)
+    assert (found.steps, judge.looks) == ((), 1_000)
+
+
+@pytest.mark.parametrize(
+    ("schema", "least"),
+    [
+        ({"items": {"uniqueItems": True}}, 8),
+        ({"items": {"pattern": "a"}}, 4),
+        ({"patternProperties": {f"^{n}": True for n in range(100)}}, 200),
+        ({"items": {"multipleOf": 3}}, 100),
+    ],
+)
+def test_what_is_slow_counts_more(schema: Any, least: int) -> None:
+    assert width(schema).at(1) >= least
+
+
+def chosen(branches: list[Any]) -> int:
+    """The width of branches that all go on to the same, ten times over."""
+    defs: dict[str, Any] = {"d10": {"type": "integer"}}
+    for n in range(10):
+        below = {"properties": {"a": {"$ref": f"#/$defs/d{n + 1}"}}}
+        defs[f"d{n}"] = {
+            "oneOf": [
+                branch if branch is True else {**branch, "properties": {**branch["properties"], **below["properties"]}}
+                for branch in branches
+            ]
+        }
+    return width({"$ref": "#/$defs/d0", "$defs": defs}).at(20)
+
+
+def kind(name: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {"kind": {"const": name}}, "required": ["kind"]}
+
+
+def test_the_library_decides_between_three_branches_and_more() -> None:
+    three = [kind(name) for name in "abc"]
+    assert chosen(three) < 100
+    assert chosen(three[:2]) >= 2**10
+    assert chosen([*three, True]) >= 3**10
 
 
 def text_width(schema: Any) -> int:

@@ -640,6 +640,8 @@ async def test_what_ended_is_told_after_a_restart_until_the_principal_is_forgott
         for toolset, id in (("game", "own"), ("game", "other"), ("note", "mine")):
             await host.open(toolset, instance=id)
         await host.close("game", "own")
+        # With its answer, whatever becomes of the process.
+        assert ("local", "ended own") in store.rows
         told = (await host.list())["ended"]
     async with served(second := made()):
         async with hosted_set(second) as host:
@@ -657,6 +659,20 @@ async def test_what_ended_is_told_after_a_restart_until_the_principal_is_forgott
     async with served(third := made()), hosted_set(third) as host:
         assert (await host.join())["ended"] == []
     assert not [id for _, id in store.rows if id.startswith("ended")]
+
+
+async def test_what_cannot_be_made_again_has_failed_for_good() -> None:
+    def fails(ctx: InstanceContext, text: str) -> Counter:
+        raise ValueError(text)
+
+    store = MemoryStore()
+    for load in (Counter.load, fails, Counter.load):
+        made = server(toolsets={"game": counter_toolset(instances=True, load=load)}, store=store)
+        async with served(made), hosted_set(made) as host:
+            ended = (await host.join())["ended"]
+            if not store.rows:
+                await host.open("game")
+    assert [(each["instance"], each["reason"]) for each in ended] == [("game-1", "failed")]
 
 
 async def test_records_that_newer_ones_push_out_are_not_stored_any_more() -> None:
