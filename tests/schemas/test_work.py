@@ -392,3 +392,9 @@ def test_honest_patterns_are_run_on_honest_texts() -> None:
         text_width({"properties": {f"p{n}": {"pattern": r"^[A-Za-z0-9_.-]{1,64}$"} for n in range(200)}}) * 1_000_000
         < LIMIT
     )
+
+
+@pytest.mark.parametrize("others", ["additionalProperties", "unevaluatedProperties"])
+def test_what_is_said_of_a_member_is_not_said_of_the_others_too(others: str) -> None:
+    schema = {"properties": {"a": {"allOf": [{}] * 30}}, others: {"allOf": [{}] * 30}}
+    assert 30 <= width(schema).at(1) < 60
