@@ -33,7 +33,7 @@ from .errors import (
 from .inbox import Inbox
 from .outlet import TURN, Outlet
 from .protocol.methods import METHODS, MethodTable
-from .transports.loop import CancelGuard, EventLoop, Waiter
+from .transports.loop import CancelGuard, EventLoop, Waiter, name_library
 from .wire.messages import Id, Notification, Request
 from .wire.peer import CLOSED, Peer
 
@@ -265,6 +265,7 @@ class Dispatcher:
             self._context.run(self._spawn, self._tasks)
 
     def _spawn(self, tasks: TaskGroup) -> None:
+        name_library()
         tasks.start_soon(self._work, name="mcpl handler")
 
     def handle_inline(self, handler: Handler, message: Request | Notification) -> bool:

@@ -18,7 +18,7 @@ from .inbox import Inbox, InboxLimits
 from .observers import Observers
 from .outlet import TURN, Outlet
 from .transports.base import Transport
-from .transports.loop import EventLoop, Waiter, reject
+from .transports.loop import EventLoop, Waiter, name_library, reject
 from .wire.messages import Notification, Request, Success
 from .wire.peer import CANCELLED, CLOSED, Answer, Event, Peer, Problem, Refusal, Stray, Trigger
 
@@ -76,6 +76,7 @@ class Intake:
         peer, pending, inbox = self._peer, self._peer.pending, self.inbox
         if peer.state is CLOSED:
             return
+        name_library()
         self.received += len(messages)
         observing = self._observers.message
         for message, text in zip(peer.read(messages), messages, strict=True):
@@ -101,12 +102,14 @@ class Intake:
 
     def message_malformed(self, error: MalformedMessageError) -> None:
         """See ``Sink``."""
+        name_library()
         if not self._closed:
             self.malformed += 1
             self._observers.report(error)
 
     def input_ended(self, error: TransportError | None) -> None:
         """See ``Sink``."""
+        name_library()
         if error is not None:
             self._move(Trigger.INPUT_FAILED, error)
         elif self.dispatcher is not None:
@@ -116,6 +119,7 @@ class Intake:
 
     def output_failed(self, error: TransportError | None) -> None:
         """See ``Sink``."""
+        name_library()
         self._move(Trigger.OUTPUT_FAILED, error)
 
     def _take_in(self, event: Event[Waiter], size: int) -> None:

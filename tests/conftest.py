@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
+import anyio.pytest_plugin
 import pytest
 
 #: Requirement id -> node ids of the collected tests that carry it.
@@ -32,7 +33,15 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 
 
 def pytest_configure() -> None:
-    """No example of Hypothesis fails because the machine is slow."""
+    """asyncio runs as by ``asyncio.run``; no example of Hypothesis fails because the machine is slow."""
+    plugin: Any = anyio.pytest_plugin
+    name_library = plugin.set_current_async_library
+
+    def name_others(library: str | None) -> Any:
+        """AnyIO's runner tells sniffio that asyncio runs, in every callback. ``asyncio.run`` tells it nothing."""
+        return None if library == "asyncio" else name_library(library)
+
+    plugin.set_current_async_library = name_others
     if find_spec("hypothesis") is not None:
         from hypothesis import HealthCheck, settings
 

@@ -134,6 +134,21 @@ def steps() -> Steps:
     return Steps()
 
 
+def test_more_workers_where_nobody_said_which_library_runs() -> None:
+    """In a callback under ``asyncio.run`` AnyIO begins no task by itself."""
+
+    async def main() -> None:
+        steps = Steps()
+        async with serving({"slow": steps.handler}) as side:
+            for id in range(3):
+                asyncio.get_running_loop().call_soon(side.ask, (id, "slow"))
+                await side.rest()
+            assert side.connection.stats.unanswered == 3
+            assert len(steps.log) == 3
+
+    asyncio.run(main())
+
+
 # ---------------------------------------------------------------------------------------- routers
 
 

@@ -175,6 +175,22 @@ async def test_a_peer_that_reads_no_answers_is_read_no_more() -> None:
         assert not side.paused()
 
 
+def test_so_it_is_where_nobody_said_which_library_runs() -> None:
+    """In a callback under ``asyncio.run`` AnyIO begins no task by itself."""
+
+    async def main() -> None:
+        async with taking() as side:
+            side.transport.stalled = True
+            asyncio.get_running_loop().call_soon(side.push, b"[]")
+            await anyio.lowlevel.checkpoint()
+            assert side.paused()
+            side.transport.release()
+            await anyio.wait_all_tasks_blocked()
+            assert not side.paused()
+
+    asyncio.run(main())
+
+
 async def test_unless_we_wait_for_a_reply() -> None:
     async with taking() as side:
         id, _ = side.ask()

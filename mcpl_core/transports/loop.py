@@ -36,6 +36,7 @@ __all__ = (
     "TrioLoop",
     "Waiter",
     "current_loop",
+    "name_library",
     "reject",
 )
 
@@ -282,10 +283,10 @@ class AsyncioLoop(EventLoop):
         return self.loop.create_future()
 
     def call_soon(self, callback: Callable[[], object]) -> None:
-        self.loop.call_soon(callback)
+        self.loop.call_soon(_called, callback)
 
     def call_at(self, when: float, callback: Callable[[], object]) -> TimerHandle:
-        return self.loop.call_at(when + self._later, callback)
+        return self.loop.call_at(when + self._later, _called, callback)
 
     def cancel_guard(self) -> CancelGuard:
         return _AsyncioGuard()
@@ -436,3 +437,18 @@ def current_loop(tasks: TaskGroup) -> EventLoop:
     """The services of the event loop that runs now."""
     trio = sys.modules.get("trio")
     return TrioLoop(tasks) if trio is not None and trio.lowlevel.in_trio_run() else AsyncioLoop(tasks)
+
+
+def name_library() -> None:
+    """Says that asyncio runs, in a callback of it, as ``anyio.run`` does and ``asyncio.run`` does not: where sniffio is
+    installed AnyIO asks it before it begins a task, and without a current task that knows only what it was told. To be
+    called first in every callback that may lead to a task."""
+    sniffio = sys.modules.get("sniffio")
+    if sniffio is not None and sniffio.current_async_library_cvar.get() is None:
+        if asyncio._get_running_loop() is not None:
+            sniffio.current_async_library_cvar.set("asyncio")
+
+
+def _called(callback: Callable[[], object]) -> None:
+    name_library()
+    callback()

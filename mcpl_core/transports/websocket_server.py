@@ -19,7 +19,7 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from ..errors import TransportError, UpgradeRefusedError
-from .loop import EventLoop
+from .loop import EventLoop, name_library
 from .websocket_engine import SILENT_LOGGER, Engine, WebSocketSettings
 from .websocket_policy import Refusal, UpgradePolicy, UpgradeRequest
 
@@ -94,6 +94,7 @@ class Admission:
             engine.abort()
             return
         self._opening += 1
+        name_library()
         loop.tasks.start_soon(self._admit, engine, name="mcpl websocket handshake")
 
     def cancel(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+import sniffio
 from anyio.lowlevel import checkpoint
 
 from mcpl_core.transports.loop import (
@@ -21,6 +23,7 @@ from mcpl_core.transports.loop import (
     TrioLoop,
     Waiter,
     current_loop,
+    name_library,
     reject,
 )
 
@@ -592,3 +595,39 @@ class TestAsyncio:
             task = asyncio.current_task()
             assert task is not None
             assert task.cancelling() == 0
+
+
+# ---------------------------------------------------------------------------------------- callbacks
+
+
+def test_a_callback_of_asyncio_says_which_library_runs() -> None:
+    """In one under ``asyncio.run`` AnyIO begins no task by itself."""
+    begun: list[str] = []
+
+    async def task(name: str) -> None:
+        begun.append(name)
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+
+            def callback() -> None:
+                name_library()
+                tasks.start_soon(task, "task")
+
+            asyncio.get_running_loop().call_soon(callback)
+            await checkpoint()
+
+    asyncio.run(main())
+    assert begun == ["task"]
+
+
+def test_where_no_loop_runs_nothing_is_said() -> None:
+    said = contextvars.Context()
+    said.run(name_library)
+    assert len(said) == 0
+    anyio.run(checkpoint)
+
+
+async def test_what_was_said_stays(anyio_backend: tuple[str, dict[str, Any]]) -> None:
+    name_library()
+    assert sniffio.current_async_library() == anyio_backend[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -172,6 +173,17 @@ async def test_authenticate_is_bounded_in_time() -> None:
         with pytest.raises(EndOfInput):
             await peer.event()
         assert server.accepted == []
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})], ids=["asyncio"])
+def test_clients_are_admitted_where_nobody_said_which_library_runs() -> None:
+    """In a callback under ``asyncio.run`` AnyIO begins no task by itself."""
+
+    async def main() -> None:
+        async with listening() as server, opened_client(server.endpoint):
+            await server.until_accepted()
+
+    asyncio.run(main())
 
 
 # ---------------------------------------------------------------------------------------- bounds
