@@ -65,11 +65,18 @@ def _positive(value: int) -> bool:
     return value > 0
 
 
+def _is_time(value: float) -> bool:
+    try:
+        return not math.isnan(value)
+    except OverflowError:  # an integer that no clock can be added to
+        return False
+
+
 #: Of each option: the types, the range, and both in words.
 _OPTIONS: dict[str, tuple[tuple[type, ...], Callable[[Any], bool], str]] = {
     "request_timeout": (
         (int, float, type(None)),
-        lambda value: value is None or not math.isnan(value),
+        lambda value: value is None or _is_time(value),
         "a number of seconds or None",
     ),
     "max_message_bytes": ((int,), _positive, "a number of bytes above zero"),

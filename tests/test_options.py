@@ -94,7 +94,13 @@ def test_what_is_no_option_is_refused_before_anything_runs(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("request_timeout", float("nan")), ("max_message_bytes", 0), ("max_depth", -1), ("limits", InboxLimits("1"))],  # type: ignore[arg-type]
+    [
+        ("request_timeout", float("nan")),
+        ("request_timeout", 10**400),
+        ("max_message_bytes", 0),
+        ("max_depth", -1),
+        ("limits", InboxLimits("1")),  # type: ignore[arg-type]
+    ],
 )
 def test_values_out_of_range_are_refused(name: str, value: object) -> None:
     with pytest.raises(InvalidValueError) as caught:
