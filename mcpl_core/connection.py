@@ -233,8 +233,8 @@ class McplConnection(Constructors):
         Args:
             method: the method name.
             params: anything with a JSON form that is an object or an array; ``None``: left out.
-            timeout: seconds to wait; ``None``: without end; left out: the connection's ``request_timeout``, which is
-                watched less closely than any other: the wait may be a sixty-fourth of it longer.
+            timeout: seconds to wait; ``None``: without end; left out: the connection's ``request_timeout``. Of that
+                length, however given, the wait may be a sixty-fourth longer; of any other it is exact.
             result_type: what to decode the result as; left out: plain JSON.
             on_sent: called with the request's id once it was handed to the transport, before anything can
                 answer it; for messages that refer to it (``inference/chunk``, progress).
