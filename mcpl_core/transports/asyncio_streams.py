@@ -13,6 +13,7 @@ import asyncio
 import io
 import math
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -117,7 +118,7 @@ class AsyncioOutput(Output):
         self._input = input
         self._half_close = half_close
         self._call_soon = loop.loop.call_soon
-        self._time = loop.time
+        self._time = time.monotonic  # uvloop's own clock counts milliseconds
         #: When the last message went out that was not joined.
         self._written = -math.inf
         self._transport: Any = None

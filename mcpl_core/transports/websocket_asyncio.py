@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -59,7 +60,7 @@ class AsyncioEngine(Engine, asyncio.Protocol):
         self._made = made
         self._taken = taken
         self._io = asyncio.get_running_loop()
-        self._time = self._io.time
+        self._time = time.monotonic  # uvloop's own clock counts milliseconds
         self._head: asyncio.Future[Request | Response | TransportError] = self._io.create_future()
         self._behind = False
         #: What waits because the transport is behind: large frames, and whatever was written after them. An empty

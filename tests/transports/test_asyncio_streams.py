@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import struct
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 
 from mcpl_core.errors import TransportError
 from mcpl_core.transports.asyncio_streams import AsyncioInput, AsyncioOutput, connect
-from mcpl_core.transports.base import WRITE_HIGH_WATER
+from mcpl_core.transports.base import BURST, WRITE_HIGH_WATER
 from mcpl_core.transports.lines import LineTransport
 from mcpl_core.transports.loop import AsyncioLoop, EventLoop
 from tests.transports.recording import LIMIT, RecordingSink, event_loop, is_behind, started, turns
@@ -231,6 +232,21 @@ async def test_messages_that_come_one_by_one_cost_no_turn_of_the_loop() -> None:
         transport.write(b"3")
         transport.write(b"4")
         assert (written[3:], asked) == ([b"3\n"], [output._turn_over])
+
+
+async def test_so_it_is_by_a_clock_that_is_finer_than_the_loops() -> None:
+    """uvloop's own counts milliseconds, in each of which many messages may come one by one."""
+    async with pipes() as (transport, _), started(transport):
+        output = transport._output
+        assert isinstance(output, AsyncioOutput)
+        written: list[bytes] = []
+        output._put = written.append
+        for number in range(3):
+            transport.write(b"%d" % number)
+            assert len(written) == number + 1
+            begun = time.monotonic()
+            while time.monotonic() - begun < 2 * BURST:
+                pass
 
 
 async def test_a_long_message_is_not_copied_and_keeps_its_place() -> None:
