@@ -28,7 +28,7 @@ from .errors import (
 )
 from .inbox import InboxLimits
 from .intake import Intake
-from .observers import Observers
+from .observers import Observed, Observers
 from .options import DEFAULT_REQUEST_TIMEOUT, ConnectionOptions, ConnectionStats, check_options
 from .outlet import TURN, Outlet
 from .timeouts import Deadlines, Expired
@@ -44,7 +44,7 @@ __all__ = ("McplConnection",)
 T = TypeVar("T")
 
 
-class McplConnection(Constructors):
+class McplConnection(Constructors, Observed):
     """A JSON-RPC connection to one peer, in either role. An async context manager; nothing runs before it is
     entered, and every task it needs ends with it.
 
@@ -170,28 +170,6 @@ class McplConnection(Constructors):
             queued=len(self._intake.inbox),
             queued_bytes=self._intake.inbox.bytes,
         )
-
-    # ------------------------------------------------------------------------------------ observers
-
-    def on_error(self, observer: Callable[[BaseException], object]) -> Callable[[], None]:
-        """Calls ``observer`` with everything that is reported: malformed messages, failures of observers and
-        handlers, and, once, the error that closes the connection. With no observer the ``mcpl_core`` logger
-        gets them. Returns the call that ends it."""
-        return Observers.add(self._observers.error, observer)
-
-    def on_close(self, observer: Callable[[], object]) -> Callable[[], None]:
-        """Calls ``observer`` once, when the connection closed, after its error was reported. One that is added
-        later is not called. Returns the call that ends it."""
-        return Observers.add(self._observers.close, observer)
-
-    def on_message(self, observer: Callable[[Request | Notification], object]) -> Callable[[], None]:
-        """Calls ``observer`` with each request and notification as it is taken from the wire, before it is queued.
-        What an observer raises is reported; the message is queued all the same. Returns the call that ends it."""
-        return Observers.add(self._observers.message, observer)
-
-    def report(self, error: BaseException) -> None:
-        """Reports an error as the connection reports its own."""
-        self._observers.report(error)
 
     # ------------------------------------------------------------------------------------ sending
 

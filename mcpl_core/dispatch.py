@@ -33,7 +33,8 @@ from .errors import (
 from .inbox import Inbox
 from .outlet import TURN, Outlet
 from .protocol.methods import METHODS, MethodTable
-from .transports.loop import CancelGuard, EventLoop, Waiter, name_library
+from .transports.guards import CancelGuard
+from .transports.loop import EventLoop, Waiter, name_library
 from .wire.messages import Id, Notification, Request
 from .wire.peer import CLOSED, Peer
 

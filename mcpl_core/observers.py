@@ -1,7 +1,7 @@
 """Who is told what happens on a connection.
 
-Owns: the lists of observers, and that an observer that raises loses nothing. Does not own: the order of reports
-(the connection's closing).
+Owns: the lists of observers, how one gets on them, and that an observer that raises loses nothing. Does not own: the
+order of reports (the connection's closing).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from .errors import MalformedMessageError, McplError
 from .wire.messages import Notification, Request
 
-__all__ = ("Observers", "kinds_only")
+__all__ = ("Observed", "Observers", "kinds_only")
 
 _logger = logging.getLogger("mcpl_core")
 
@@ -74,6 +74,32 @@ class Observers:
                 observer()
             except Exception as exc:
                 self.report(exc)
+
+
+class Observed:
+    """The methods of a connection for its observers."""
+
+    _observers: Observers
+
+    def on_error(self, observer: Callable[[BaseException], object]) -> Callable[[], None]:
+        """Calls ``observer`` with everything that is reported: malformed messages, failures of observers and
+        handlers, and, once, the error that closes the connection. With no observer the ``mcpl_core`` logger
+        gets them. Returns the call that ends it."""
+        return Observers.add(self._observers.error, observer)
+
+    def on_close(self, observer: Callable[[], object]) -> Callable[[], None]:
+        """Calls ``observer`` once, when the connection closed, after its error was reported. One that is added
+        later is not called. Returns the call that ends it."""
+        return Observers.add(self._observers.close, observer)
+
+    def on_message(self, observer: Callable[[Request | Notification], object]) -> Callable[[], None]:
+        """Calls ``observer`` with each request and notification as it is taken from the wire, before it is queued.
+        What an observer raises is reported; the message is queued all the same. Returns the call that ends it."""
+        return Observers.add(self._observers.message, observer)
+
+    def report(self, error: BaseException) -> None:
+        """Reports an error as the connection reports its own."""
+        self._observers.report(error)
 
 
 def kinds_only(logger: logging.Logger, name: str) -> Callable[[BaseException], None]:

@@ -28,7 +28,8 @@ from mcpl_core.inbox import InboxLimits
 from mcpl_core.intake import Intake
 from mcpl_core.observers import Observers
 from mcpl_core.outlet import TURN, Outlet
-from mcpl_core.transports.loop import CancelGuard, EventLoop, TimerHandle, Waiter, current_loop
+from mcpl_core.transports.guards import CancelGuard
+from mcpl_core.transports.loop import EventLoop, TimerHandle, Waiter, current_loop
 from mcpl_core.transports.memory import ScriptedTransport
 from mcpl_core.wire.messages import Notification, Request
 from mcpl_core.wire.peer import Peer, PeerState, Trigger

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from mcpl_core.errors import InvalidValueError
 from mcpl_core.timeouts import TICKS, Deadlines
-from mcpl_core.transports.loop import CancelGuard, EventLoop, Waiter
+from mcpl_core.transports.guards import CancelGuard
+from mcpl_core.transports.loop import EventLoop, Waiter
 from mcpl_core.wire.messages import Id
 
 

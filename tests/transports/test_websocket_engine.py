@@ -17,7 +17,8 @@ from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
 from mcpl_core.errors import TransportError, WebSocketClosedError
-from mcpl_core.transports.loop import CancelGuard, EventLoop, TimerHandle, Waiter
+from mcpl_core.transports.guards import CancelGuard
+from mcpl_core.transports.loop import EventLoop, TimerHandle, Waiter
 from mcpl_core.transports.websocket_engine import SILENT_LOGGER, Engine, WebSocketSettings, peer_name
 from tests.transports.recording import LIMIT, RecordingSink
 
