@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 
 from .errors import TransportError
 from .transports.base import Transport
-from .transports.loop import EventLoop, Gate
+from .transports.loop import EventLoop, Gate, name_library
 
 __all__ = ("TURN", "Outlet")
 
@@ -119,6 +119,7 @@ class Outlet:
         # One task for all that wait, and one for each time that the transport falls behind.
         if not self._watched and self._loop is not None:
             self._watched = True
+            name_library()
             self._loop.tasks.start_soon(self._drain, name="mcpl drain")
 
     async def _drain(self) -> None:

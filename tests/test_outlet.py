@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -113,6 +114,22 @@ async def test_one_task_watches_for_all_and_again_the_next_time() -> None:
                 await anyio.wait_all_tasks_blocked()
                 out.transport.release()
             assert drains == expected
+
+
+def test_so_it_is_where_nobody_said_which_library_runs() -> None:
+    """In a callback of the application's under ``asyncio.run`` AnyIO begins no task by itself."""
+
+    async def main() -> None:
+        async with started() as out:
+            out.transport.stalled = True
+            asyncio.get_running_loop().call_soon(out.outlet.push, b"1")
+            await anyio.wait_all_tasks_blocked()
+            assert out.outlet.pushed == 1
+            out.transport.release()
+            await anyio.wait_all_tasks_blocked()
+            assert (out.outlet.pushed, out.reliefs) == (0, 1)
+
+    asyncio.run(main())
 
 
 async def test_release_lets_senders_go_though_the_transport_is_behind() -> None:
