@@ -31,7 +31,7 @@ from ..protocol import (
     mcpl_manifest,
     method,
 )
-from ..transports.loop import current_loop
+from ..transports.loop import current_loop, name_library
 from ..wire.messages import Notification, Request
 from .announcing import Announcer
 from .calling import Caller
@@ -156,6 +156,7 @@ class ServerSession:
     def _spawn(self, function: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Starts a task that ends with the session."""
         if self._tasks is not None:
+            name_library()
             self._tasks.start_soon(function)
 
     def context(self, request: Request | Notification | None = None, params: Any = None) -> Context:

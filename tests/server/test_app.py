@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -532,6 +533,20 @@ async def test_the_manifest_may_change_at_every_moment_of_an_end() -> None:
                     manifest["n"] = number
                 await anyio.lowlevel.checkpoint()
     assert made.manifest["n"] == number
+
+
+def test_what_is_offered_changes_where_nobody_said_which_library_runs() -> None:
+    """In a callback of the application's under ``asyncio.run`` AnyIO begins no task by itself."""
+
+    async def main() -> None:
+        made = server()
+        made.tool(say)
+        async with hosted(made) as host:
+            await host.begin("tools")
+            asyncio.get_running_loop().call_soon(made.remove_tool, "say")
+            await host.next("notifications/tools/list_changed")
+
+    asyncio.run(main())
 
 
 async def test_what_is_offered_changes_in_the_event_loop_or_not_at_all() -> None:
