@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType
 from ..errors import LocalProtocolError
 from ..protocol import AccessTokenResult
 from ..server import Context
+from ..transports.loop import name_library
 from .wire import Key
 
 __all__ = ("InstanceContext", "Surroundings", "ToolsetContext")
@@ -95,6 +96,7 @@ class _View:
 
     def _in_loop(self, function: Callable[[], T]) -> T:
         if get_ident() == self._surroundings.thread:
+            name_library()
             return function()
         try:
             return anyio.from_thread.run_sync(function)

@@ -346,7 +346,7 @@ def current_loop(tasks: TaskGroup) -> EventLoop:
 def name_library() -> None:
     """Says that asyncio runs, in a callback of it, as ``anyio.run`` does and ``asyncio.run`` does not: where sniffio is
     installed AnyIO asks it before it begins a task, and without a current task that knows only what it was told. To be
-    called first in every callback that may lead to a task."""
+    called first in every callback that may lead to a task, and where an application's own callback may begin one."""
     sniffio = sys.modules.get("sniffio")
     if sniffio is not None and sniffio.current_async_library_cvar.get() is None:
         if asyncio._get_running_loop() is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
+import anyio
 import pytest
 
 from mcpl_core import InvalidValueError, LocalProtocolError, UnencodableError
@@ -80,6 +82,31 @@ async def test_who_was_forgotten_is_told_nothing() -> None:
         assert not await contexts[0].close()
         contexts[0].changed()
         assert made.principals == ()
+
+
+def test_a_callback_of_the_application_may_use_it_whatever_it_runs_by() -> None:
+    """In one under ``asyncio.run`` AnyIO begins no task by itself."""
+    contexts: list[InstanceContext] = []
+
+    async def open(ctx: InstanceContext, options: Any) -> Counter:
+        contexts.append(ctx)
+        return Counter(ctx)
+
+    async def main() -> None:
+        made = ToolsetServer("s", "1", toolsets={"game": counter_toolset(open=open)}, clock=FakeClock())
+        async with served(made), hosted_set(made) as host:
+            await host.join()
+            await host.open("game")
+            (ctx,) = contexts
+            begun = anyio.Event()
+
+            async def begin() -> None:
+                begun.set()
+
+            asyncio.get_running_loop().call_soon(ctx.start_soon, begin)
+            await begun.wait()
+
+    asyncio.run(main())
 
 
 async def test_the_context_of_a_call_is_one_of_the_server_runtime() -> None:
