@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -59,6 +60,16 @@ async def _proposed(host: Host) -> dict[str, ApprovalRecord]:
     return found
 
 
+@asynccontextmanager
+async def _standing(database: Database) -> AsyncIterator[tuple[Host, dict[str, ApprovalRecord], list[DamagedRow]]]:
+    """A host with one proposal for each of its runs, and what it is told of damage."""
+    told: list[DamagedRow] = []
+    with anyio.fail_after(LIMIT):
+        async with database.open() as store:
+            host = Host(store, on_damage=told.append)
+            yield host, await _proposed(host), told
+
+
 async def _others_are_left(host: Host, records: dict[str, ApprovalRecord], told: list[DamagedRow]) -> None:
     """Whatever is about ``b`` is refused, and the rest of them work."""
     with refused("approval_record_conflict"):
@@ -79,25 +90,21 @@ async def _others_are_left(host: Host, records: dict[str, ApprovalRecord], told:
 @pytest.mark.anyio
 @pytest.mark.parametrize("damage", DAMAGE)
 async def test_a_damaged_approval_stops_no_other(database: Database, damage: str) -> None:
-    told: list[DamagedRow] = []
-    with anyio.fail_after(LIMIT):
-        async with database.open() as store:
-            host = Host(store, on_damage=told.append)
-            records = await _proposed(host)
-            database.execute(DAMAGE[damage])
-            good = [each for each in await host.gateway.list() if each.approval_id != BAD]
-            assert {each.approval_id for each in good} == {records[name].approval_id for name in "acd"}
-            assert await host.gateway.list() == good
-            assert [row.id for row in told] == [BAD, BAD]
-            assert told[0].reason.startswith("mcpl_approvals: ")
-            # What was left out counts for no limit, and hides nothing.
-            assert [each for size in (1, 2, 3) for each in await host.gateway.list(limit=size)] == [
-                each for size in (1, 2, 3) for each in good[:size]
-            ]
-            assert len(await host.gateway.list(after=BAD)) == len([row for row in good if _later(database, row)])
-            with refused("approval_record_conflict"):
-                await host.gateway.get(BAD)
-            await _others_are_left(host, records, told)
+    async with _standing(database) as (host, records, told):
+        database.execute(DAMAGE[damage])
+        good = [each for each in await host.gateway.list() if each.approval_id != BAD]
+        assert {each.approval_id for each in good} == {records[name].approval_id for name in "acd"}
+        assert await host.gateway.list() == good
+        assert [row.id for row in told] == [BAD, BAD]
+        assert told[0].reason.startswith("mcpl_approvals: ")
+        # What was left out counts for no limit, and hides nothing.
+        assert [each for size in (1, 2, 3) for each in await host.gateway.list(limit=size)] == [
+            each for size in (1, 2, 3) for each in good[:size]
+        ]
+        assert len(await host.gateway.list(after=BAD)) == len([row for row in good if _later(database, row)])
+        with refused("approval_record_conflict"):
+            await host.gateway.get(BAD)
+        await _others_are_left(host, records, told)
 
 
 def _later(database: Database, record: ApprovalRecord) -> bool:
@@ -108,34 +115,26 @@ def _later(database: Database, record: ApprovalRecord) -> bool:
 @pytest.mark.anyio
 @pytest.mark.parametrize("damage", DAMAGED_PARTS)
 async def test_damage_around_an_approval_stops_no_other(database: Database, damage: str) -> None:
-    told: list[DamagedRow] = []
-    with anyio.fail_after(LIMIT):
-        async with database.open() as store:
-            host = Host(store, on_damage=told.append)
-            records = await _proposed(host)
-            database.execute(DAMAGED_PARTS[damage])
-            assert len(await host.gateway.list()) == len(RUNS) and told == []
-            found = await host.gateway.diagnose()
-            assert sum(found.statuses.values()) == len(RUNS)
-            assert {row.id for row in told} <= {BAD} and found.damaged == len(told)
-            await _others_are_left(host, records, told)
+    async with _standing(database) as (host, records, told):
+        database.execute(DAMAGED_PARTS[damage])
+        assert len(await host.gateway.list()) == len(RUNS) and told == []
+        found = await host.gateway.diagnose()
+        assert sum(found.statuses.values()) == len(RUNS)
+        assert {row.id for row in told} <= {BAD} and found.damaged == len(told)
+        await _others_are_left(host, records, told)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("column", ["tool_name", "status", "body", "run_id", "created_at_ms"])
 async def test_a_column_without_a_value(database: Database, column: str) -> None:
-    told: list[DamagedRow] = []
-    with anyio.fail_after(LIMIT):
-        async with database.open() as store:
-            host = Host(store, on_damage=told.append)
-            records = await _proposed(host)
-            _let_it_be_empty(database, column)
-            database.execute(_APPROVAL.format(f"{column} = NULL"))
-            assert len(await host.gateway.list()) == 3
-            assert [row.id for row in told] == [BAD]
-            found = await host.gateway.diagnose()
-            assert (found.damaged, found.statuses["pending"]) == (1, 3 if column == "status" else 4)
-            await _others_are_left(host, records, told)
+    async with _standing(database) as (host, records, told):
+        _let_it_be_empty(database, column)
+        database.execute(_APPROVAL.format(f"{column} = NULL"))
+        assert len(await host.gateway.list()) == 3
+        assert [row.id for row in told] == [BAD]
+        found = await host.gateway.diagnose()
+        assert (found.damaged, found.statuses["pending"]) == (1, 3 if column == "status" else 4)
+        await _others_are_left(host, records, told)
 
 
 def _let_it_be_empty(database: Database, column: str) -> None:
@@ -173,17 +172,13 @@ async def test_rows_that_nothing_names_do_not_end_the_list(tmp_path: Path, monke
 @pytest.mark.anyio
 async def test_a_revision_that_nothing_can_follow(database: Database) -> None:
     """It can be read, and not be moved on."""
-    told: list[DamagedRow] = []
-    with anyio.fail_after(LIMIT):
-        async with database.open() as store:
-            host = Host(store, on_damage=told.append)
-            await _proposed(host)
-            database.execute(_APPROVAL.format(f"""body = replace(body, '"revision":1', '"revision":{2**53 - 1}')"""))
-            host.clock.now += LIFE
-            assert len(await host.gateway.list()) == 4
-            assert len(await host.gateway.expire()) == 3
-            assert (await host.gateway.diagnose()).damaged == 1
-            assert [row.id for row in told] == [BAD, BAD]
+    async with _standing(database) as (host, _, told):
+        database.execute(_APPROVAL.format(f"""body = replace(body, '"revision":1', '"revision":{2**53 - 1}')"""))
+        host.clock.now += LIFE
+        assert len(await host.gateway.list()) == 4
+        assert len(await host.gateway.expire()) == 3
+        assert (await host.gateway.diagnose()).damaged == 1
+        assert [row.id for row in told] == [BAD, BAD]
 
 
 @pytest.mark.anyio

@@ -104,6 +104,14 @@ async def event_loop() -> AsyncIterator[EventLoop]:
 
 
 @asynccontextmanager
+async def running() -> AsyncIterator[EventLoop]:
+    """As ``event_loop``, for a block that is quick."""
+    with anyio.fail_after(5):
+        async with event_loop() as loop:
+            yield loop
+
+
+@asynccontextmanager
 async def started(transport: Transport, sink: RecordingSink | None = None) -> AsyncIterator[RecordingSink]:
     """Starts ``transport`` and closes it at the end."""
     sink = sink or RecordingSink()

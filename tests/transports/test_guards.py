@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -12,17 +11,9 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from mcpl_core.transports.guards import CancelGuard
-from mcpl_core.transports.loop import EventLoop, current_loop
+from tests.transports.recording import running
 
 pytestmark = pytest.mark.anyio
-
-
-@asynccontextmanager
-async def running() -> AsyncIterator[EventLoop]:
-    with anyio.fail_after(5):
-        async with anyio.create_task_group() as tasks:
-            yield current_loop(tasks)
-            tasks.cancel_scope.cancel()
 
 
 class Worker:

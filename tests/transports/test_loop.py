@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -16,25 +14,16 @@ from anyio.lowlevel import checkpoint
 
 from mcpl_core.transports.loop import (
     AsyncioLoop,
-    EventLoop,
     Gate,
     TellingWaiter,
     TrioLoop,
     Waiter,
-    current_loop,
     name_library,
     reject,
 )
+from tests.transports.recording import running
 
 pytestmark = pytest.mark.anyio
-
-
-@asynccontextmanager
-async def running() -> AsyncIterator[EventLoop]:
-    with anyio.fail_after(5):
-        async with anyio.create_task_group() as tasks:
-            yield current_loop(tasks)
-            tasks.cancel_scope.cancel()
 
 
 def on_trio(backend: tuple[str, dict[str, Any]]) -> bool:

@@ -12,8 +12,8 @@ from anyio.lowlevel import checkpoint
 
 from mcpl_core.errors import LocalProtocolError, MalformedMessageError, TransportError
 from mcpl_core.transports.base import WRITE_HIGH_WATER, Transport
-from mcpl_core.transports.loop import EventLoop, current_loop
 from mcpl_core.transports.memory import MemoryTransport, ScriptedTransport, memory_transports
+from tests.transports.recording import running
 
 pytestmark = pytest.mark.anyio
 
@@ -46,14 +46,6 @@ class Recorder:
             self.news = anyio.Event()
             await self.news.wait()
         return self.log
-
-
-@asynccontextmanager
-async def running() -> AsyncIterator[EventLoop]:
-    with anyio.fail_after(5):
-        async with anyio.create_task_group() as tasks:
-            yield current_loop(tasks)
-            tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
